@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mainstem.client.http.views import views as views
     from mainstem.client.http.worker import Worker as Worker
     from mainstem.client.log import Log as Log
+    from mainstem.encodings.topic_values import Codec as Codec
     from mainstem.model import Position as Position
     from mainstem.model import Record as Record
     from mainstem.model import TopicPartition as TopicPartition
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "App": "mainstem.pipelines.app",
+    "Codec": "mainstem.encodings.topic_values",
     "FoldRecord": "mainstem.pipelines.folds",
     "Graph": "mainstem.pipelines.kinds",
     "KeyValue": "mainstem.pipelines.kinds",

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from mainstem.client.log import Log
+from mainstem.encodings.frames import schema_id_of
+from mainstem.encodings.registration import register_topic
+from mainstem.schema.infer import schema_of
 from tests.cli.commands import Commands
 
 
@@ -108,3 +111,15 @@ def test_a_read_by_key_that_scans_says_so(command: Commands, mainstem_topic: str
     read = command.run("read", mainstem_topic, "--key", "k")
     assert read.out == "0:0\tk\t1\n"
     assert "scanning" in read.err
+
+
+def test_values_of_an_encoded_topic_are_json_at_the_command(
+    command: Commands, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    register_topic(mainstem_log, mainstem_topic, schema_of("a INT"), (), "avro")
+    assert command.run("append", mainstem_topic, '{"a": 1}', "--key", "k").code == 0
+    (record,) = mainstem_log.read(mainstem_topic)
+    assert schema_id_of(record.value or b"")[0] is not None
+    assert command.run("read", mainstem_topic).out == '0:0\tk\t{"a":1}\n'
+    refused = command.run("append", mainstem_topic, '{"a": "x"}')
+    assert (refused.code, "column 'a': \"x\" is not INT" in refused.error) == (1, True)

@@ -36,7 +36,7 @@ class Flights:
             f"{self.prefix}.airlines", "carrier STRING, name STRING", "carrier", compacted=True
         )
         self.log = log
-        self.bootstrap = broker.bootstrap
+        self.broker, self.bootstrap = broker, broker.bootstrap
         self.spark, self.checkpoints = spark, checkpoints
 
     def fly(self, *delays: tuple[str, int | None]) -> Position:

@@ -134,7 +134,7 @@ def test_headers_are_read_when_they_are_asked_for() -> None:
         ({"assign": '{"flights":[0]}'}, "subscribePattern, assign, not by subscribe and assign together"),
         ({"kafka.security.protocol": "SASL_SSL"}, "sasl.mechanism"),
         ({"subscribe": "a/b"}, "invalid topic name"),
-        ({"valueFormat": "xml"}, "'xml' is neither json nor avro"),
+        ({"valueFormat": "xml"}, "unknown format 'xml': use one of json, avro, json-schema"),
         ({"valueFormat": "avro"}, "needs avroSchema .* or schemaRegistry"),
         ({"valueFormat": "avro", "avroSchema": "{}", "valueSchema": "a INT"}, "the Avro schema says the columns"),
         ({"valueFormat": "avro", "schemaRegistry": "sr:8081"}, "schemaRegistry is not an address"),

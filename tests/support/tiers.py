@@ -78,6 +78,7 @@ _SLOW = (
     "torture/test_seam.py",
     "views/test_compacted_topics.py",
     "views/test_damaged_topics.py",
+    "views/test_encoded_topics.py",
     "views/test_host.py",
     "views/test_lake.py",
     "views/test_lake_feed.py",

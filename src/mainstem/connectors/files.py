@@ -28,7 +28,7 @@ from mainstem.model import Position
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
-    from mainstem.schema.types import TopicSchema
+    from mainstem.schema.registry import RegisteredSchema
 
 
 def load(
@@ -56,10 +56,11 @@ def load(
     rungs: dict[str, int] = {}
     files = [(path, open_rows(path, options, rungs)) for path in paths]
     registered = _registered(log, topic)
-    schema = registered[0] if registered else None
-    key = options.key or (registered[1] if registered else ())
+    schema = registered.schema if registered else None
+    key = options.key or (registered.key if registered else ())
+    encoding = registered.encoding if registered else None
     for _, file in files:
-        file.check(Wanted(schema, key, options.derived))
+        file.check(Wanted(schema, key, options.derived, is_complete=encoding is not None))
     configs = {"cleanup.policy": "compact"} if options.compacted else {}
     info = log.create_topic(topic, partitions=options.partitions, configs=configs, exist_ok=True)
     written_with: list[object] = [key, sorted(options.derived.items()), options.nulls, schema]
@@ -73,7 +74,10 @@ def load(
             identity = load_identity(info, path, [*written_with, copy])
         known.add(identity)
         with ResumableLoad(log, topic, identity, again=options.again) as target:
-            done = _with_file(done, target, file.encoded(key, options.derived), report)
+            rows = file.encoded(key, options.derived)
+            if registered is not None and encoding is not None:
+                rows = _with_schema(log, registered, encoding, rows)
+            done = _with_file(done, target, rows, report)
         report.finish(path.stat().st_size)
     return replace(done, seconds=time.monotonic() - started_s)
 
@@ -153,8 +157,18 @@ def open_rows(path: Path, options: LoadOptions, rungs: dict[str, int] | None = N
     return CsvFile(path, nulls=options.nulls, delimiter=delimiter, rungs={} if rungs is None else rungs)
 
 
-def _registered(log: Log, topic: str) -> tuple[TopicSchema, tuple[str, ...]] | None:
+def _with_schema(
+    log: Log, topic: RegisteredSchema, encoding: str, encoded: Iterator[EncodedRows]
+) -> Iterator[EncodedRows]:
+    """The rows with their values in the topic's encoding instead of JSON."""
+    from mainstem.encodings.json_values import encoded_values
+    from mainstem.encodings.registration import encoder_of
+
+    encoder = encoder_of(log, topic.topic, topic.schema, encoding)
+    return (rows._replace(values=encoded_values(rows.values, encoder)) for rows in encoded)
+
+
+def _registered(log: Log, topic: str) -> RegisteredSchema | None:
     from mainstem.schema.registry import lookup
 
-    found = lookup(log, topic)
-    return None if found is None else (found.schema, found.key)
+    return lookup(log, topic)

@@ -51,6 +51,8 @@ class Wanted:
     schema: TopicSchema | None = None
     key: Sequence[str] = ()
     derived: Mapping[str, str] = field(default_factory=dict)
+    is_complete: bool = False
+    """Whether the schema has to have all columns: an encoded topic has no place for others."""
 
     def check_names(self, path: object, columns: Sequence[str]) -> None:
         """Raise SchemaError when the file's columns are not all that is needed; InputError for a bad template."""
@@ -63,6 +65,12 @@ class Wanted:
         _check_columns(path, all_columns, "is the key", self.key)
         if self.schema is not None:
             _check_columns(path, all_columns, "the topic's schema asks for", self.schema.names)
+            others = sorted(set(all_columns) - set(self.schema.names)) if self.is_complete else []
+            if others:
+                raise SchemaError(
+                    f"{path} has a column {others[0]!r}, which the schema of the topic lacks, and the topic is "
+                    "encoded by that schema: add the column to the topic, or leave it out of the file"
+                )
 
 
 class RowsFile(Protocol):

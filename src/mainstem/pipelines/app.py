@@ -28,6 +28,7 @@ from mainstem.pipelines.definitions import (
     View,
 )
 from mainstem.pipelines.kinds import KINDS, Kind, Postgres
+from mainstem.schema.types import ENCODINGS, Encoding
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 Key = str | Sequence[str] | None
@@ -75,10 +76,15 @@ class App:
         partitions: int = 1,
         compacted: bool = False,
         configs: Mapping[str, str] | None = None,
+        encoding: Encoding | None = None,
     ) -> Topic:
-        """Declare a topic. ``schema``: a dataclass, a pydantic model, or a Spark DDL string."""
+        """Declare a topic. ``schema``: a dataclass, a pydantic model, or a Spark DDL string.
+
+        ``encoding``: ``"avro"`` or ``"json-schema"`` for values that begin with the id of a schema, as Confluent's
+        serializers write them; the schema is made of the columns. Without it values are plain JSON.
+        """
         settings = MappingProxyType(dict(configs or {}))
-        topic = Topic(name, schema, _key_columns(key), partitions, compacted, settings, _caller())
+        topic = Topic(name, schema, _key_columns(key), partitions, compacted, settings, _caller(), encoding)
         return self._add_topic(topic)
 
     def postgres(
@@ -242,6 +248,11 @@ class App:
             )
         if topic.compacted and not topic.key:
             raise DefinitionError(f"{topic.where}: topic {topic.name} is compacted, so it needs a key")
+        if topic.encoding is not None and topic.encoding not in ENCODINGS:
+            raise DefinitionError(
+                f"{topic.where}: unknown encoding {topic.encoding!r} of topic {topic.name}: use one of "
+                f"{', '.join(ENCODINGS)}, or leave it out for plain JSON"
+            )
         self._topics[topic.name] = topic
         return topic
 

@@ -39,6 +39,8 @@ class Topic:
 
     ``schema`` is what the user gave: a dataclass, a pydantic model, a DDL string, or None when the topic's registered
     schema shall be used. ``key`` are the key's columns; none means records without a key.
+    ``encoding`` is the form of its values, None for plain JSON. ``stands_for`` is the topic that it will be compared
+    with, while a new version of a pipeline derives into it.
     """
 
     name: str
@@ -48,8 +50,15 @@ class Topic:
     compacted: bool = False
     configs: Mapping[str, str] = field(default_factory=dict, hash=False)
     where: str = field(default="", compare=False)
+    encoding: str | None = None
+    stands_for: str = ""
     captured: bool = False
     """Whether a capture makes it, and knows its columns and key from the database."""
+
+    @property
+    def schema_topic(self) -> str:
+        """The topic under whose name its schema is registered."""
+        return self.stands_for or self.name
 
     def table(self) -> Table:
         """This topic as a table: the latest value of each key, fresh at each micro-batch."""

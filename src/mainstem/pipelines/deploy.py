@@ -11,14 +11,15 @@ topics. That progress will not move again, so a reader that waits for it to cove
 from __future__ import annotations
 
 from mainstem.client.log import Log
-from mainstem.errors import DefinitionError, MainstemError
+from mainstem.encodings.registration import register_topic, schema_text
+from mainstem.errors import DefinitionError, MainstemError, SchemaError
 from mainstem.pipelines.app import App
 from mainstem.pipelines.definitions import Topic
 from mainstem.pipelines.entries import EntryReader
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.pipelines.state import STATES_TOPIC
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import SCHEMAS_TOPIC, SYSTEM_TOPIC_CONFIGS, register
+from mainstem.schema.registry import SCHEMAS_TOPIC, SYSTEM_TOPIC_CONFIGS
 from mainstem.schema.types import TopicSchema
 
 _LOOKED_AT = 100
@@ -32,6 +33,9 @@ def deploy(app: App, log: Log) -> None:
     Raises DefinitionError, before anything is created, when a key or a view names a column that its topic lacks.
     """
     schemas = {topic.name: _schema(topic) for topic in app.topics.values() if topic.schema is not None}
+    for topic in app.topics.values():
+        if topic.encoding is not None and topic.name in schemas:
+            _check_encoding(topic, schemas[topic.name])
     _check_view_columns(app, schemas)
     for name in (PROGRESS_TOPIC, STATES_TOPIC, SCHEMAS_TOPIC):
         log.create_topic(name, partitions=1, configs=SYSTEM_TOPIC_CONFIGS, exist_ok=True)
@@ -43,7 +47,11 @@ def deploy(app: App, log: Log) -> None:
     for view in app.views.values():
         log.create_topic(view.dead_letter_topic, partitions=1, exist_ok=True)
     for name, schema in schemas.items():
-        register(log, name, schema, app.topics[name].key)
+        topic = app.topics[name]
+        try:
+            register_topic(log, name, schema, topic.key, topic.encoding)
+        except SchemaError as error:
+            raise DefinitionError(f"{topic.where}: {error}") from error
     _drop_progress_of_former_pipelines(app, log)
 
 
@@ -102,6 +110,14 @@ def _schema(topic: Topic) -> TopicSchema:
         raise DefinitionError(f"{topic.where}: topic {topic.name}: {error}") from error
     _require(topic.key, schema, f"{topic.where}: the key of topic {topic.name}")
     return schema
+
+
+def _check_encoding(topic: Topic, schema: TopicSchema) -> None:
+    assert topic.encoding is not None
+    try:
+        schema_text(topic.name, schema, topic.encoding)
+    except DefinitionError as error:
+        raise DefinitionError(f"{topic.where}: {error}") from error
 
 
 def _check_view_columns(app: App, schemas: dict[str, TopicSchema]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from mainstem.errors import DefinitionError, SchemaError
 
@@ -31,6 +31,9 @@ SCALAR_TYPES = frozenset(
         "BINARY",
     }
 )
+Encoding = Literal["avro", "json-schema"]
+ENCODINGS: tuple[str, ...] = get_args(Encoding)
+"""Forms of a topic's values beside plain JSON: by a schema in the schema registry."""
 # Readers add these next to a topic's own columns.
 RESERVED_NAMES = frozenset({"_key", "_offset", "_partition", "_timestamp"})
 

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from mainstem.client.log import Log
 from mainstem.clock import Clock, SystemClock
+from mainstem.encodings.registration import register_topic
 from mainstem.errors import PipelineFailedError
 from mainstem.pipelines.app import App
 from mainstem.pipelines.changes import Choices
@@ -27,7 +28,7 @@ from mainstem.pipelines.definitions import Pipeline
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.load import module_of
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import lookup, register
+from mainstem.schema.registry import lookup
 from mainstem.schema.types import TopicSchema
 from mainstem.spark.changes.changed_pipelines import settle_changes
 from mainstem.spark.changes.fingerprint import Fingerprint
@@ -136,7 +137,8 @@ class Runner:
         to_rebuild = settle_changes(queries, self._changed, self._site(log))
         for query in queries:
             for name, schema in query.schemas.items():
-                register(log, name, schema, self._app.topics[name].key)
+                topic = self._app.topics[name]
+                register_topic(log, name, schema, topic.key, topic.encoding)
         self._schemas = schemas
         return to_rebuild
 

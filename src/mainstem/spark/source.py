@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -34,6 +34,9 @@ from mainstem.spark.planning.batch_reader import LogReader
 from mainstem.spark.planning.stream_reader import LogStreamReader
 from mainstem.spark.schemas import require_columns
 from mainstem.spark.tasks import dead_letters
+
+if TYPE_CHECKING:
+    from mainstem.schema.registry import RegisteredSchema
 
 # As long as Kafka's producers go on trying, and longer than a restart of a machine takes.
 STREAM_TIMEOUT_S: Final = 120.0
@@ -90,6 +93,8 @@ class MainstemDataSource(DataSource):
 def _resolved(options: ReadOptions) -> ReadOptions:
     """With the reader's Avro schema among them: without one that was given, the registry's latest of the topic."""
     values = options.values
+    if _is_registered(options) and values.encoding is None and values.avro_schema is None:
+        return replace(options, values=replace(values, encoding=_registered(options).encoding))
     if values.registry is None or values.avro_schema is not None:
         return options
     if len(options.topics) != 1:
@@ -108,8 +113,17 @@ def _value_schema(options: ReadOptions) -> str:
     assert options.value_schema is not None
     if options.values.avro_schema is not None:
         return topic_schema_of(parse_avro(options.values.avro_schema)).ddl_text()
-    if options.value_schema.lower() != REGISTERED:
+    if not _is_registered(options):
         return options.value_schema
+    return _registered(options).schema.ddl_text()
+
+
+def _is_registered(options: ReadOptions) -> bool:
+    return options.value_schema is not None and options.value_schema.lower() == REGISTERED
+
+
+def _registered(options: ReadOptions) -> RegisteredSchema:
+    """The schema that the log has of the one topic that is read."""
     from mainstem.schema.registry import lookup
 
     if len(options.topics) != 1:
@@ -118,7 +132,7 @@ def _value_schema(options: ReadOptions) -> str:
         registered = lookup(log, options.topics[0])
     if registered is None:
         raise SchemaError(f"topic {options.topics[0]} has no registered schema; give option valueSchema as DDL")
-    return registered.schema.ddl_text()
+    return registered
 
 
 def _refuse_overwrite(overwrite: bool) -> None:

@@ -71,6 +71,7 @@ def append(  # noqa: PLR0913 - a command's options are its parameters
     with connect(bootstrap) as log:
         if validate:
             values = _fitting(log, topic, values, has_lines=value is None and not tombstone)
+        values = _encoded(log, topic, values)
         counted = _Counted(NewRecord(one, key, headers, partition) for one in values)
         position = log.append_many(topic, counted)
     _show(topic, counted.records, position, as_json=json)
@@ -90,13 +91,24 @@ def _append_with_options(
     """Append one record under conditions, or with an idempotency key."""
     if record.value is None and not wanted.tombstone:
         raise InputError("conditions and idempotency keys are for one record: give a VALUE, or --tombstone")
+    from mainstem.encodings.encoded_records import encoded_records
+
     with connect(bootstrap) as log:
         if wanted.validate:
             list(_fitting(log, topic, [record.value], has_lines=False))
+        [value] = encoded_records(log).encoded(topic, [record.value])
         position = log.append(
-            topic, record.value, key=record.key, headers=record.headers, partition=record.partition, **options
+            topic, value, key=record.key, headers=record.headers, partition=record.partition, **options
         )
     _show(topic, 1, position, as_json=wanted.json)
+
+
+def _encoded(log: Log, topic: str, values: Iterable[bytes | None]) -> Iterator[bytes | None]:
+    """The values as the topic has them: of an encoded one, JSON objects by its schema. Each is sent as it comes."""
+    from mainstem.encodings.encoded_records import encoded_records
+
+    for value in values:
+        yield from encoded_records(log).encoded(topic, [value])
 
 
 def _show(topic: str, records: int, position: Position, *, as_json: bool) -> None:

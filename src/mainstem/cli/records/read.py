@@ -40,12 +40,13 @@ def read(  # noqa: PLR0913 - a command's options are its parameters
     json: options.Json = False,
 ) -> None:
     """Read a topic. Prints partition:offset, key and value of each record; with --json one document a line."""
+    from mainstem.encodings.encoded_records import encoded_records
     from mainstem.gateway.topics.reads import moment
 
     if follow and end != "latest":
         raise InputError("--follow has no end: leave out --to, or leave out --follow")
     with connect(bootstrap) as log:
-        begin = moment(start, topic)
+        begin, encoded = moment(start, topic), encoded_records(log)
         wanted = None if key is None else key.encode()
         records: Follower | BoundedReader
         if follow:
@@ -58,7 +59,7 @@ def read(  # noqa: PLR0913 - a command's options are its parameters
         for record in _naming_damage(records):
             if wanted is not None and record.key != wanted:
                 continue
-            _show(record, as_json=json)
+            _show(encoded.shown(record), as_json=json)
             shown += 1
             if limit is not None and shown >= limit:
                 return

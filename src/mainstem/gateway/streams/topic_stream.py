@@ -21,6 +21,7 @@ from typing import Final
 
 from mainstem.client.log import Log
 from mainstem.client.read.reader import BoundedReader
+from mainstem.encodings.encoded_records import encoded_records
 from mainstem.errors import DamagedRecordsError, OffsetOutOfRangeError, UnavailableError
 from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.streams.event_format import beat, opening
@@ -183,7 +184,7 @@ def _start(log: Log, topic: str, words: str, wanted: RecordFilter) -> TopicStart
 
 def _past_piece(log: Log, start: TopicStart, offsets: Offsets, end: Offsets) -> Piece:
     """A bounded piece of what lies between two positions; its end is how far it got."""
-    topic, wanted = start.topic, start.wanted
+    topic, wanted, shown = start.topic, start.wanted, encoded_records(log).shown
     until = _position(topic, wanted.of(end))
     if start.by_index and wanted.key is not None:
         begin = _position(topic, wanted.of(offsets))
@@ -197,7 +198,7 @@ def _past_piece(log: Log, start: TopicStart, offsets: Offsets, end: Offsets) -> 
             on_damaged=start.on_damaged,
         )
         if by_key.scan_reason is None:
-            records = list(_up_to_damage(by_key))
+            records = list(map(shown, _up_to_damage(by_key)))
             return piece_of(topic, records, offsets, _advanced(offsets, by_key.position))
     records = []
     size_bytes = 0
@@ -210,7 +211,7 @@ def _past_piece(log: Log, start: TopicStart, offsets: Offsets, end: Offsets) -> 
     )
     for record in _up_to_damage(reader):
         if wanted.takes(record):
-            records.append(record)
+            records.append(shown(record))
         size_bytes += record.size_bytes + 1
         if size_bytes >= _PAST_BYTES:
             break

@@ -22,6 +22,7 @@ from typing import Final
 from mainstem.background import failed
 from mainstem.client.log import Log
 from mainstem.client.read.reader import Follower
+from mainstem.encodings.encoded_records import encoded_records
 from mainstem.errors import LogUnavailableError, MainstemError, UnavailableError
 from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.streams.event_stream import too_slow
@@ -139,7 +140,7 @@ class TopicTail:
             while True:
                 await self._wait_for_readers()
                 try:
-                    piece = await self._workers.run(_next_piece, follower, self.topic, self._offsets)
+                    piece = await self._workers.run(_next_piece, follower, self.topic, self._offsets, self._log)
                 except LogUnavailableError as error:
                     _LOG.warning("%s cannot be followed just now: %s", self.topic, error)
                     await asyncio.sleep(_RETRY_S)
@@ -183,8 +184,8 @@ class TopicTail:
             await self._taken.wait()
 
 
-def _next_piece(follower: Follower, topic: str, start: Offsets) -> Piece:
-    records = follower.take(_PIECE_BYTES)
+def _next_piece(follower: Follower, topic: str, start: Offsets, log: Log) -> Piece:
+    records = map(encoded_records(log).shown, follower.take(_PIECE_BYTES))
     return piece_of(topic, records, start, _offsets_of(follower))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from mainstem.client.log import Log
 from mainstem.client.read.key_reader import KeyReader
 from mainstem.client.read.start import Moment
+from mainstem.encodings.encoded_records import EncodedRecords
 from mainstem.errors import InputError, PositionError
 from mainstem.gateway.topics.record_json import record_json
 from mainstem.model import OnDamaged, Position
@@ -49,7 +50,7 @@ class ReadAnswer:
     damaged: tuple[str, ...] = ()
 
 
-def read(log: Log, what: BoundedRead) -> ReadAnswer:
+def read(log: Log, what: BoundedRead, encoded: EncodedRecords) -> ReadAnswer:
     """Read from ``log``. Raises UnknownTopicError, PositionError, PositionFormatError, OffsetOutOfRangeError,
     DamagedRecordsError.
     """
@@ -58,7 +59,7 @@ def read(log: Log, what: BoundedRead) -> ReadAnswer:
     records: list[dict[str, Any]] = []
     size_bytes = 0
     for record in reader:
-        records.append(record_json(record))
+        records.append(record_json(encoded.shown(record)))
         size_bytes += len(record.key or b"") + len(record.value or b"")
         if size_bytes >= _ANSWER_BYTES_MAX:
             break

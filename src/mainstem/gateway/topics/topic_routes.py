@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from mainstem.client.append.append_options import AppendOptions
 from mainstem.client.records import NewRecord
+from mainstem.encodings.encoded_records import EncodedRecords, encoded_records
 from mainstem.errors import UnknownTopicError
 from mainstem.gateway.access.access_rules import ANY_TOKEN, READ_TOPIC, WRITE_TOPIC
 from mainstem.gateway.access.routes import Routes
@@ -39,7 +40,8 @@ def topic_router(log: Log) -> Routes:
     """All routes under ``/topics``."""
     router = Routes("topics")
     readers = Workers(_READERS_MAX)
-    _add_append(router, log)
+    encoded = encoded_records(log)
+    _add_append(router, log, encoded)
 
     @router.declare("GET", "/topics", "Every topic with its partitions", ANY_TOKEN, success("The topics", "Topics"))
     async def list_topics(http: Request, query: Annotated[TopicsQuery, Query()]) -> Response:
@@ -67,7 +69,7 @@ def topic_router(log: Log) -> Routes:
     async def read_records(topic: str, query: Annotated[ReadQuery, Query()]) -> Response:
         check_name(topic)
         what = BoundedRead(topic, query.start, query.end, query.key, query.limit, query.on_damaged)
-        return await readers.run(_read, log, what)
+        return await readers.run(_read, log, encoded, what)
 
     @router.declare(
         "GET",
@@ -79,12 +81,12 @@ def topic_router(log: Log) -> Routes:
     async def read_key(topic: str, key: str, query: Annotated[KeyQuery, Query()]) -> Response:
         check_name(topic)
         what = BoundedRead(topic, query.start, query.end, key, query.limit, query.on_damaged)
-        return await readers.run(_read, log, what, is_of_key=True)
+        return await readers.run(_read, log, encoded, what, is_of_key=True)
 
     return router
 
 
-def _add_append(router: Routes, log: Log) -> None:
+def _add_append(router: Routes, log: Log, encoded: EncodedRecords) -> None:
     appenders = Workers(_APPENDERS_MAX)
 
     @functools.cache
@@ -107,7 +109,7 @@ def _add_append(router: Routes, log: Log) -> None:
         options = append_options_of(http.headers, len(body.records))
         if query.validate_:
             await appenders.run(validator().require, topic, *(record.value for record in body.records))
-        position = await appenders.run(append_records, log, topic, body, options)
+        position = await appenders.run(append_records, log, encoded, topic, body, options)
         return json_response({"position": str(position), "records": len(body.records)}, status=201, position=position)
 
 
@@ -117,9 +119,9 @@ def check_name(topic: str) -> None:
         raise UnknownTopicError(f"no topic {topic[:100]!r}: a name has letters, digits, '.', '_' and '-' only")
 
 
-def _read(log: Log, what: BoundedRead, *, is_of_key: bool = False) -> Response:
+def _read(log: Log, encoded: EncodedRecords, what: BoundedRead, *, is_of_key: bool = False) -> Response:
     """The answer to a read; of a key with its entity tag, or why there is none."""
-    answer = read(log, what)
+    answer = read(log, what, encoded)
     document: dict[str, Any] = {"topic": what.topic}
     if answer.damaged:
         document["damaged"] = answer.damaged
@@ -133,17 +135,18 @@ def _read(log: Log, what: BoundedRead, *, is_of_key: bool = False) -> Response:
     return response
 
 
-def append_records(log: Log, topic: str, body: AppendBody, options: AppendOptions) -> Position:
+def append_records(log: Log, encoded: EncodedRecords, topic: str, body: AppendBody, options: AppendOptions) -> Position:
     """Append, in order for each partition; with ``options``, the one record.
 
-    Raises UnknownTopicError, RecordTooLargeError, ConditionFailedError, UnsupportedFeatureError.
+    Raises UnknownTopicError, RecordTooLargeError, ConditionFailedError, UnsupportedFeatureError, SchemaError.
     """
+    values = encoded.encoded(topic, [record.value for record in body.records])
     if options:
         [one] = body.records
         placed: dict[str, Any] = {"partition": one.partition, "timestamp_ms": one.timestamp_ms}
-        return log.append(topic, one.value, key=one.key, headers=one.headers, **placed, **options)
-    return log.append_many(topic, (_new_record(record) for record in body.records))
+        return log.append(topic, values[0], key=one.key, headers=one.headers, **placed, **options)
+    return log.append_many(topic, map(_new_record, body.records, values))
 
 
-def _new_record(record: NewRecordBody) -> NewRecord:
-    return NewRecord(record.value, record.key, record.headers, record.partition, record.timestamp_ms)
+def _new_record(record: NewRecordBody, value: Any) -> NewRecord:
+    return NewRecord(value, record.key, record.headers, record.partition, record.timestamp_ms)

@@ -10,4 +10,5 @@
 * ``native_json``: finds the fields of JSON objects
 * ``native_json_cells``: JSON fields to numbers, times and text
 * ``native_avro``: Avro values to columns
+* ``native_avro_encode``: columns to Avro values
 """

@@ -161,7 +161,7 @@ def _names(pipeline: Pipeline) -> list[str]:
 
 
 def _shadow_of(pipeline: Pipeline) -> Pipeline:
-    outputs = tuple(replace(topic, name=_shadow(topic.name)) for topic in pipeline.outputs)
+    outputs = tuple(replace(topic, name=_shadow(topic.name), stands_for=topic.name) for topic in pipeline.outputs)
     return replace(pipeline, name=_new_version(pipeline.name), outputs=outputs, stands_for=pipeline.name)
 
 

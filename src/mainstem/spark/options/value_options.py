@@ -13,6 +13,7 @@ from mainstem.errors import ConfigError
 from mainstem.model import is_topic_name
 from mainstem.schema.avro import parse_avro
 from mainstem.schema.avro_registry import AvroRegistry
+from mainstem.schema.types import ENCODINGS
 
 _OF_AVRO = ("avroSchema", "schemaRegistry", "schemaRegistryAuth")
 _OF_TYPED = ("columnNameOfCorruptRecord", "deadLetterTopic")
@@ -25,13 +26,17 @@ CORRUPT_COLUMN = "_corrupt"
 
 @dataclass(frozen=True, slots=True)
 class ValueOptions:
-    """``shown_corrupt``: the name of the column that the option adds. ``avro_schema`` is the reader's."""
+    """``shown_corrupt``: the name of the column that the option adds. ``avro_schema`` is the reader's.
+
+    ``encoding``: values have schemas in the registry of the log, and columns are those of the option valueSchema.
+    """
 
     shown_corrupt: str | None = None
     dead_letter_topic: str | None = None
     is_avro: bool = False
     avro_schema: str | None = None
     registry: AvroRegistry | None = None
+    encoding: str | None = None
 
     @property
     def corrupt_column(self) -> str:
@@ -42,19 +47,43 @@ class ValueOptions:
         """Read from all options of the source. Raises ConfigError, which names the option that is wrong."""
         corrupt, dead = get("columnNameOfCorruptRecord"), get("deadLetterTopic")
         value_format = (get("valueFormat") or "json").lower()
-        if value_format not in ("json", AVRO):
-            raise ConfigError(f"option valueFormat: {value_format!r} is neither json nor avro")
+        if value_format not in ("json", *ENCODINGS):
+            raise ConfigError(
+                f"option valueFormat: unknown format {value_format!r}: use one of json, {', '.join(ENCODINGS)}"
+            )
         for name in (*_OF_TYPED, "valueFormat"):
             if get(name) is not None and get("valueSchema") is None and value_format != AVRO:
                 raise ConfigError(f"option {name} needs the option valueSchema: without it no value is parsed")
         if dead is not None:
             _check_dead_letters(dead, get)
+        if value_format in ENCODINGS and _is_encoded_topic(get, value_format):
+            return cls(corrupt or None, dead, encoding=value_format)
         if value_format == AVRO:
             return cls(corrupt or None, dead, True, *_avro(get))
         for name in _OF_AVRO:
             if get(name) is not None:
                 raise ConfigError(f"option {name} is for valueFormat=avro")
         return cls(corrupt or None, dead)
+
+
+def _is_encoded_topic(get: Callable[[str], str | None], encoding: str) -> bool:
+    """Whether columns are those of the option valueSchema, and values have schemas in the registry of the log itself.
+
+    Raises ConfigError for other options beside these two.
+    """
+    given = [name for name in _OF_AVRO if get(name) is not None]
+    if get("valueSchema") is None:
+        if encoding == AVRO:
+            return False
+        raise ConfigError(f"option valueFormat={encoding} needs the option valueSchema (DDL, or: registered)")
+    if "avroSchema" in given:
+        return False
+    if given:
+        raise ConfigError(
+            f"option {given[0]} is for valueFormat=avro without valueSchema: with it, schemas come from the registry "
+            "in the log itself; leave one of the two out"
+        )
+    return True
 
 
 def _avro(get: Callable[[str], str | None]) -> tuple[str | None, AvroRegistry | None]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import functools
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -26,8 +27,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mainstem.client.log import Log
+from mainstem.encodings.registration import encoder_of
+from mainstem.encodings.value_encoder import ValueEncoder
 from mainstem.errors import ConfigError, MainstemError, ProducerFencedError
-from mainstem.pipelines.definitions import Pipeline
+from mainstem.pipelines.definitions import Pipeline, Topic
 from mainstem.schema.types import TopicSchema
 from mainstem.spark.checkpoints.checkpoint import query_id, read_offsets
 from mainstem.spark.options.options import WriteOptions
@@ -59,14 +62,25 @@ class PipelineQuery(Query):
             for topic, (_, json_columns) in zip(pipeline.outputs, writable, strict=True)
         )
         options = WriteOptions(place.log, None, pipeline.name, place.checkpoint, "none", None)
-        self._task = functools.partial(append_rows, options=options, outputs=outputs, on_step=place.on_step)
+        self._outputs = outputs
+        self._task = functools.partial(append_rows, options=options, on_step=place.on_step)
         self._run: SinkRun | None = None
         self._has_tasks = False
 
     def start(self, *, once: bool) -> StreamingQuery:
         self._run = None
         dead_letters.create(self._place.log, self.pipeline.dead_letter_topic)
+        self._outputs = tuple(
+            replace(output, encoder=self._encoder(topic))
+            for output, topic in zip(self._outputs, self.pipeline.outputs, strict=True)
+        )
         return super().start(once=once)
+
+    def _encoder(self, topic: Topic) -> ValueEncoder | None:
+        """How to write an output's values. Raises SchemaError when the schema registry refuses its columns."""
+        if topic.encoding is None:
+            return None
+        return encoder_of(self._log, topic.schema_topic, self.schemas[topic.name], topic.encoding)
 
     def write(self, frame: DataFrame, batch_id: int) -> None:
         """Steps 2, 3 and 4 of a micro-batch. The sink's run begins with the query's first one."""
@@ -81,7 +95,9 @@ class PipelineQuery(Query):
         if self._run is None:
             _refuse_speculation(frame.sparkSession)
             self._run = begin_run(place.log, query_id(place.checkpoint))
-        task = functools.partial(self._task, names=frame.columns, run=self._run, batch_id=batch_id)
+        task = functools.partial(
+            self._task, outputs=self._outputs, names=frame.columns, run=self._run, batch_id=batch_id
+        )
         self._has_tasks = True
         if any("." in name or "`" in name for name in frame.columns):  # mapInArrow refuses such names
             frame = frame.toDF(*map(str, range(len(frame.columns))))

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from mainstem.client.dead_letters import dead_letter_headers
+from mainstem.encodings.value_encoder import ValueEncoder
 from mainstem.spark.sink.task_appender import HEADERS, Rows
 from mainstem.spark.tasks.json_encode import encode_keys, encode_values
 
@@ -28,12 +29,14 @@ class Output:
     """A topic that tasks write to. The values of ``json_columns`` are JSON text already.
 
     ``dead_letters`` is the topic for rows with a null in their key; with None these rows are dropped.
+    ``encoder`` writes the values; without it they are JSON.
     """
 
     topic: str
     key: tuple[str, ...]
     json_columns: frozenset[str]
     dead_letters: str | None = None
+    encoder: ValueEncoder | None = None
 
 
 def combined(frames: Sequence[DataFrame]) -> DataFrame:
@@ -78,7 +81,10 @@ def _records(arrow_batch: pa.RecordBatch, output: Output) -> Iterator[tuple[str,
         if output.dead_letters is not None:
             yield output.dead_letters, _dead_letters(refused, output, nulls)
     if arrow_batch.num_rows:
-        values = encode_values(arrow_batch, json_columns=output.json_columns)
+        if output.encoder is None:
+            values = encode_values(arrow_batch, json_columns=output.json_columns)
+        else:
+            values = output.encoder.encode(arrow_batch, output.json_columns)
         yield output.topic, Rows(values, encode_keys(arrow_batch, output.key))
 
 

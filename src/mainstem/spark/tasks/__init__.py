@@ -6,8 +6,7 @@
 * ``local_segments``: reads segment files of a log on the same machine
 * ``ranges``: offset ranges of tasks
 * ``losses``: detects records that the log has removed
-* ``json_decode``: JSON values to typed columns
+* ``encoded_decode``: values of encoded topics to typed columns
 * ``json_encode``: typed columns to JSON values
-* ``avro_decode``: Avro values to typed columns
 * ``dead_letters``: records that do not parse, appended to a topic of their own
 """

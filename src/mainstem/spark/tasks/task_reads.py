@@ -11,12 +11,12 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from mainstem.schema.json_rows import JsonDecoder
 from mainstem.spark.checkpoints import nulled_values
 from mainstem.spark.checkpoints.checkpoint import current_batch_id, read_offsets
 from mainstem.spark.clients import borrowed
 from mainstem.spark.options.columns import decoded_name
 from mainstem.spark.options.read_options import ReadOptions
-from mainstem.spark.tasks.json_decode import JsonDecoder
 from mainstem.spark.tasks.local_segments import may_be_read
 from mainstem.spark.tasks.ranges import OffsetRange, ScanPartition, TableRead
 from mainstem.spark.tasks.scan import ScanOptions, read_range
@@ -81,8 +81,12 @@ def _typed(options: ReadOptions, wanted: pa.Schema, partition: InputPartition) -
     mode = options.mode if values.dead_letter_topic is None else "DROPMALFORMED"
     decoder: ValueDecoder = JsonDecoder()
     if values.avro_schema is not None:
-        from mainstem.spark.tasks.avro_decode import AvroDecoder  # compiles its kernel, which others need not wait for
+        from mainstem.schema.avro_decode import AvroDecoder  # compiles its kernel, which others need not wait for
 
         decoder = AvroDecoder(values.avro_schema, values.registry)
+    elif values.encoding is not None:
+        from mainstem.spark.tasks.encoded_decode import EncodedDecoder  # as above
+
+        decoder = EncodedDecoder(options.log)
     scan = _scan(options, frozenset(), partition)
     return TypedOptions(wanted, mode, scan, values.corrupt_column, values.dead_letter_topic, decoder)

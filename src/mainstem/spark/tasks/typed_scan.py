@@ -26,11 +26,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.encodings.frames import with_frames
 from mainstem.errors import SchemaError
 from mainstem.model import TopicPartition
+from mainstem.schema.json_rows import DecodedRows, JsonDecoder
 from mainstem.spark.options.columns import PLACE_COLUMNS
 from mainstem.spark.tasks.dead_letters import bury
-from mainstem.spark.tasks.json_decode import DecodedRows, JsonDecoder
 from mainstem.spark.tasks.ranges import OffsetRange
 from mainstem.spark.tasks.scan import ScanOptions, read_range
 
@@ -47,6 +48,10 @@ class ValueDecoder(Protocol):
     @property
     def refusal(self) -> str:
         """The message about a value that gave no row."""
+
+    @property
+    def reads_headers(self) -> bool:
+        """Whether a schema's id may stand in a header: it is then put in front of the value."""
 
     def decode(self, values: pa.Array, schema: pa.Schema) -> DecodedRows:
         """A row for each value, none of which is null."""
@@ -78,7 +83,7 @@ def read_rows(
     """The rows of the range's records, in order. Returns how many values became null, by column."""
     nulled = Counter[str]()
     place = {name: column for name, column in PLACE_COLUMNS.items() if name in options.schema.names}
-    columns = frozenset({"value", "offset", *place.values()})
+    columns = frozenset({"value", "offset", *place.values(), *_with_headers(options)})
     for records in read_range(client, wanted, replace(options.scan, columns=columns)):
         rows, malformed, misfits = _rows(records, place, options, wanted.topic_partition)
         nulled.update(misfits)
@@ -87,6 +92,16 @@ def read_rows(
             _set_aside(client, _alive(records).filter(malformed), options, wanted.topic_partition)
         yield rows
     return nulled
+
+
+def _with_headers(options: TypedOptions) -> tuple[str, ...]:
+    return ("headers",) if options.decoder.reads_headers else ()
+
+
+def _values(records: pa.RecordBatch, options: TypedOptions) -> pa.Array:
+    """The values, each behind the frame that stood in its headers."""
+    values = records.column("value")
+    return with_frames(values, records.column("headers")) if options.decoder.reads_headers else values
 
 
 def _alive(records: pa.RecordBatch) -> pa.RecordBatch:
@@ -101,7 +116,7 @@ def _rows(
     their values became null, by column.
     """
     records = _alive(records)
-    decoded = options.decoder.decode(records.column("value"), options.value_schema)
+    decoded = options.decoder.decode(_values(records, options), options.value_schema)
     columns = dict(zip(options.value_schema.names, decoded.arrow_batch.columns, strict=True))
     columns |= {name: records.column(column) for name, column in place.items()}
     if options.corrupt in options.schema.names:
@@ -167,7 +182,11 @@ def _letters(client: WireClient, offsets: list[int], options: TypedOptions, tp: 
     wanted, letters = set(offsets), []
     for records in read_range(client, OffsetRange(tp, offsets[0], offsets[-1] + 1), scan):
         chosen = records.filter(pc.is_in(records.column("offset"), pa.array(sorted(wanted), pa.int64())))
-        letters += [{**row, "error": options.decoder.reason(row["value"])} for row in chosen.to_pylist()]
+        framed = _values(chosen, options).to_pylist()
+        letters += [
+            {**row, "error": options.decoder.reason(value)}
+            for row, value in zip(chosen.to_pylist(), framed, strict=True)
+        ]
     return letters
 
 
@@ -219,9 +238,8 @@ def _keep(identity: tuple[str, TopicPartition, str], kept: _Kept) -> None:
 
 def _brought_up(kept: _Kept, client: WireClient, wanted: OffsetRange, options: TypedOptions) -> _Kept:
     missing = OffsetRange(wanted.topic_partition, kept.next_offset, wanted.end)
-    columns = frozenset(
-        {"key", "value", "offset", *(PLACE_COLUMNS[n] for n in options.schema.names if n in PLACE_COLUMNS)}
-    )
+    place = (PLACE_COLUMNS[name] for name in options.schema.names if name in PLACE_COLUMNS)
+    columns = frozenset({"key", "value", "offset", *place, *_with_headers(options)})
     parts = kept.parts
     for records in _in_folds(read_range(client, missing, replace(options.scan, columns=columns))):
         parts = _folded(parts, _latest(records), client, options, wanted.topic_partition)

@@ -21,6 +21,7 @@ from pyspark.sql import functions as sf
 
 from mainstem.spark.sink.outputs import Output, records_of
 from mainstem.spark.verification.comparison_rules import ComparedKey, ComparisonRules, DifferenceKind, Rule, Side
+from mainstem.spark.verification.encoded_records import values_as_json
 
 _SIDE: Final = "whose INT, key BINARY, value BINARY, expected INT, actual INT, partition INT, offset BIGINT"
 _JUDGED: Final = (
@@ -51,7 +52,7 @@ class Compared:
 
 
 def expected_rows(frame: DataFrame, outputs: Sequence[Output]) -> DataFrame:
-    """The records that the rows of ``combined`` become, as tasks of the pipeline encode them."""
+    """The records that the rows of ``combined`` become, as tasks encode them; those of encoded topics as JSON."""
     return frame.mapInArrow(functools.partial(_encoded, outputs=tuple(outputs)), _SIDE)
 
 
@@ -169,12 +170,14 @@ def _encoded(batches: Iterator[pa.RecordBatch], *, outputs: tuple[Output, ...]) 
             continue
         for topic, rows in records_of(arrow_batch, outputs):
             count = len(rows.values)
+            encoder = outputs[numbers[topic]].encoder
+            values = rows.values if encoder is None else values_as_json(rows.values, encoder)
             keys = pa.nulls(count, pa.binary()) if rows.keys is None else rows.keys.cast(pa.binary())
             yield pa.RecordBatch.from_arrays(
                 [
                     pa.array([numbers[topic]] * count, pa.int32()),
                     keys,
-                    rows.values.cast(pa.binary()),
+                    values.cast(pa.binary()),
                     pa.array([1] * count, pa.int32()),
                     pa.array([0] * count, pa.int32()),
                     pa.nulls(count, pa.int32()),

@@ -21,7 +21,7 @@ import datetime
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import AnalysisException, PySparkException
@@ -30,6 +30,7 @@ from pyspark.sql import functions as sf
 
 from mainstem.client.log import Log, TopicDescription
 from mainstem.client.wire.cluster.cluster import LATEST, Isolation
+from mainstem.encodings.value_encoder import ValueEncoder
 from mainstem.errors import (
     DefinitionError,
     InputError,
@@ -40,7 +41,7 @@ from mainstem.errors import (
 )
 from mainstem.model import Position
 from mainstem.pipelines.app import App
-from mainstem.pipelines.definitions import Input, Pipeline, Table
+from mainstem.pipelines.definitions import Input, Pipeline, Table, Topic
 from mainstem.pipelines.entries import EntryReader
 from mainstem.pipelines.progress import Progress
 from mainstem.pipelines.state import STATES_TOPIC, PipelineState
@@ -55,7 +56,7 @@ from mainstem.spark.queries.failures import cause
 from mainstem.spark.queries.frames import part
 from mainstem.spark.queries.pipeline_checks import call, schemas_of
 from mainstem.spark.queries.pipeline_query import PipelineQuery
-from mainstem.spark.queries.query import BROADCAST_RECORDS_MAX, QueryPlace, input_frames
+from mainstem.spark.queries.query import BROADCAST_RECORDS_MAX, QueryPlace, encoding_of, input_frames
 from mainstem.spark.schemas import for_writing
 from mainstem.spark.sink.outputs import Output, combined
 from mainstem.spark.verification.caveats import Plan, removed_before, table_caveats, topic_caveats, version_caveats
@@ -67,6 +68,7 @@ from mainstem.spark.verification.comparison_rules import (
     DifferenceKind,
     Rule,
 )
+from mainstem.spark.verification.encoded_records import records_as_json, unregistered_encoder
 from mainstem.spark.verification.record_comparison import actual_rows, compare, expected_rows
 from mainstem.spark.verification.result import BEHIND_MAX, TopicVerification, VerificationResult
 
@@ -100,6 +102,7 @@ class Verification:
         self._spark = spark
         self._pipeline = pipeline
         self._log = log
+        self._derived: Mapping[str, TopicSchema] = {}
         self._options = options
         self._checkpoint = checkpoints / name
         self._schemas = _schemas(app, pipeline, log)
@@ -230,7 +233,7 @@ class Verification:
         try:
             expected = self._expected(progress, inputs)
             actual = [
-                actual_rows(self._written(progress.sink, topics[topic.name].beginning), whose, each.rule)
+                actual_rows(self._written(topic, progress.sink, topics[topic.name].beginning), whose, each.rule)
                 for whose, (topic, each) in enumerate(zip(outputs, terms, strict=True))
             ]
             found = compare(expected, actual, terms, EXAMPLES_MAX)
@@ -249,25 +252,36 @@ class Verification:
 
     def _expected(self, progress: Progress, inputs: Mapping[str, TopicDescription]) -> DataFrame:
         frames = [self._input(entry, progress, inputs) for entry in self._pipeline.inputs]
-        given = [for_writing(frame) for frame in call(self._pipeline, frames, streaming=False)]
+        derived = call(self._pipeline, frames, streaming=False)
+        given = [for_writing(frame) for frame in derived]
+        self._derived = schemas_of(self._pipeline, derived)
         outputs = [
-            Output(topic.name, topic.key, json_columns)
+            Output(topic.name, topic.key, json_columns, encoder=self._encoder(topic))
             for topic, (_, json_columns) in zip(self._pipeline.outputs, given, strict=True)
         ]
         return expected_rows(combined([frame for frame, _ in given]), outputs)
 
     def _input(self, entry: Input, progress: Progress, inputs: Mapping[str, TopicDescription]) -> DataFrame:
-        on_damaged = self._pipeline.on_damaged
+        topic = entry.topic if isinstance(entry, Table) else entry
+        how: dict[str, Any] = {"on_damaged": self._pipeline.on_damaged, "encoding": encoding_of(topic, self._log)}
         if isinstance(entry, Table):
             end = progress.tables.restrict([entry.topic.name])
             schema = self._schemas[entry.topic.name]
-            frame = part(self._spark, self._options.bootstrap, end, schema, as_table=True, on_damaged=on_damaged)
+            frame = part(self._spark, self._options.bootstrap, end, schema, as_table=True, **how)
             return sf.broadcast(frame) if sum(end.values()) <= BROADCAST_RECORDS_MAX else frame
         end = _up_to(progress.source, inputs[entry.name].beginning)
-        return part(self._spark, self._options.bootstrap, end, self._schemas.get(entry.name), on_damaged=on_damaged)
+        return part(self._spark, self._options.bootstrap, end, self._schemas.get(entry.name), **how)
 
-    def _written(self, sink: Position, begins: Position) -> DataFrame:
-        return part(self._spark, self._options.bootstrap, _up_to(sink, begins), columns=_RECORD_COLUMNS)
+    def _encoder(self, topic: Topic) -> ValueEncoder | None:
+        columns = self._derived[topic.name]
+        return None if topic.encoding is None else unregistered_encoder(topic.name, columns, topic.encoding)
+
+    def _written(self, topic: Topic, sink: Position, begins: Position) -> DataFrame:
+        end = _up_to(sink, begins)
+        if topic.encoding is None:
+            return part(self._spark, self._options.bootstrap, end, columns=_RECORD_COLUMNS)
+        records = part(self._spark, self._options.bootstrap, end, columns=(*_RECORD_COLUMNS, "headers"))
+        return records_as_json(records, self._derived[topic.name], self._options)
 
     def _behind(self, topic: str, sink: Position) -> int:
         """The number of records after the offsets that the pipeline reported, as far as they are counted."""

@@ -2,6 +2,7 @@
 
 * ``feed``: fetches and decodes a topic from a bookmark on
 * ``lake_feed``: the records of a lake, for what the log has removed
+* ``encoded_values``: values of encoded topics as JSON
 * ``batch_scan``: what batch headers say: leader epoch, missing records
 * ``coverage``: the source positions that a view's position covers
 * ``end_samples``: bounded staleness

@@ -42,7 +42,7 @@ from mainstem.record.arrow_columns import schema_of
 from mainstem.record.arrow_decode import decode
 from mainstem.views.feed.batch_scan import scan_batches
 from mainstem.views.feed.topic_identity import advanced, check_epochs, check_topic_id
-from mainstem.views.stores.store import APPLY_COLUMNS, Bookmark
+from mainstem.views.stores.store import APPLY_COLUMNS, Bookmark, ValuesAsJson
 
 FETCH_BYTES = 16 << 20
 _LOOK_AT_TOPIC_S = 30.0
@@ -97,6 +97,7 @@ class Feed:
         self._topic = topic
         self._until = until
         self._columns = columns
+        self._values: ValuesAsJson | None = None
         self._fetch_bytes = fetch_bytes
         self._losses = losses
         self._damaged: list[DamagedRecordsError] = []
@@ -113,6 +114,11 @@ class Feed:
         self._offsets: dict[TopicPartition, int] = {}
         self._beginning: dict[TopicPartition, int] = {}
         self._look_at_topic()
+
+    def reading(self, values: ValuesAsJson | None) -> Feed:
+        """This feed, reading encoded values so; before its first step."""
+        self._values = values
+        return self
 
     @property
     def bookmark(self) -> Bookmark:
@@ -165,7 +171,18 @@ class Feed:
             return None
         self._bookmark = bookmark
         damaged, self._damaged = tuple(self._damaged), []
-        return FeedStep(_concat(arrow_batches, self._columns), bookmark, damaged)
+        return FeedStep(self._as_json(_concat(arrow_batches, self._decoded_columns)), bookmark, damaged)
+
+    def _as_json(self, arrow_batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self._values is None:
+            return arrow_batch
+        read = self._values.as_json(arrow_batch)
+        return read if "headers" in self._columns else read.drop_columns(["headers"])
+
+    @property
+    def _decoded_columns(self) -> frozenset[str]:
+        """A schema's id may stand in a header."""
+        return self._columns if self._values is None else self._columns | {"headers"}
 
     def close(self) -> None:
         """Disconnect; a step that waits ends with LogUnavailableError. From any thread."""
@@ -222,7 +239,7 @@ class Feed:
                 partition=tp.partition,
                 start_offset=self._offsets[tp],
                 end_offset=self._end_in(tp),
-                columns=self._columns,
+                columns=self._decoded_columns,
                 aborted=part.aborted_transactions,
             )
         except CorruptBatchError as error:

@@ -8,10 +8,14 @@ need no schema.
 from __future__ import annotations
 
 from mainstem.client.log import Log
-from mainstem.pipelines.definitions import View
+from mainstem.encodings.value_decoder import SchemaDecoder
+from mainstem.encodings.writer_schemas import WriterSchemas
+from mainstem.pipelines.definitions import Topic, View
+from mainstem.registry.registry import Registry
 from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import lookup
 from mainstem.schema.types import TopicSchema
+from mainstem.views.feed.encoded_values import EncodedValues
 from mainstem.views.host.runner import NotYetError
 
 
@@ -19,14 +23,29 @@ def schema_of_view(view: View, log: Log, *, is_derived: bool) -> TopicSchema | N
     """The schema for ``view``; None where the topic has none. Raises NotYetError, DefinitionError, SchemaError."""
     if not view.kind.needs_schema:
         return None
-    if view.topic.schema is not None:
-        return schema_of(view.topic.schema)
-    registered = lookup(log, view.topic.name)
+    return _topic_schema(view.topic, log, is_derived=is_derived)
+
+
+def values_of_view(view: View, log: Log, *, is_derived: bool) -> EncodedValues | None:
+    """How the values of the view's topic are read; None for JSON. Raises as ``schema_of_view``."""
+    topic = view.topic
+    encoding = topic.encoding
+    if encoding is None and topic.schema is None:
+        registered = lookup(log, topic.name)
+        encoding = None if registered is None else registered.encoding
+    schema = None if encoding is None else _topic_schema(topic, log, is_derived=is_derived)
+    return None if schema is None else EncodedValues(schema, SchemaDecoder(WriterSchemas(Registry(log))))
+
+
+def _topic_schema(topic: Topic, log: Log, *, is_derived: bool) -> TopicSchema | None:
+    if topic.schema is not None:
+        return schema_of(topic.schema)
+    registered = lookup(log, topic.name)
     if registered is not None:
         return registered.schema
-    if is_derived:
+    if is_derived or topic.encoding is not None:
         raise NotYetError(
-            f"for the schema of topic {view.topic.name}, which its pipeline or capture registers when it starts"
+            f"for the schema of topic {topic.name}, which its pipeline or capture registers when it starts"
         )
     return None
 

@@ -32,7 +32,7 @@ from mainstem.pipelines.definitions import View as ViewDefinition
 from mainstem.views.feed.feed import Feed, LossPolicy, end_of
 from mainstem.views.host.dead_letters import DeadLetterTopic
 from mainstem.views.host.runner import NotYetError, ViewRunner
-from mainstem.views.host.schemas import key_of_view, schema_of_view
+from mainstem.views.host.schemas import key_of_view, schema_of_view, values_of_view
 from mainstem.views.past.as_of import AsOf, position_at
 from mainstem.views.past.historical_stores import HistoricalStores
 from mainstem.views.past.past_build import PastBuilder
@@ -236,7 +236,14 @@ class View:
     def _compare(self, version: Version, snapshot: Snapshot) -> VerifyResult:
         definition = version.definition
         with self._client() as client:
-            replay = Replay(client, self.topic, snapshot.position, definition.reads, on_damaged=definition.on_damaged)
+            replay = Replay(
+                client,
+                self.topic,
+                snapshot.position,
+                definition.reads,
+                on_damaged=definition.on_damaged,
+                values=definition.values,
+            )
             try:
                 return compare(self.name, snapshot, replay, (self._scratch, definition), self._go_on)
             finally:
@@ -374,10 +381,12 @@ class View:
 
     def _store_definition(self) -> StoreDefinition:
         """Raises NotYetError while the topic's schema is not known."""
-        schema = schema_of_view(self.definition, self._context.log, is_derived=self.topic in self._context.derived)
+        is_derived = self.topic in self._context.derived
+        schema = schema_of_view(self.definition, self._context.log, is_derived=is_derived)
+        values = values_of_view(self.definition, self._context.log, is_derived=is_derived)
         key = key_of_view(self.definition, self._context.log)
         kind, on_damaged = self.definition.kind, self.definition.on_damaged
-        return StoreDefinition(self.name, kind, schema, on_damaged, self.topic, key)
+        return StoreDefinition(self.name, kind, schema, on_damaged, self.topic, key, values)
 
     def _open_current(self) -> Version:
         definition = self._store_definition()
@@ -416,7 +425,7 @@ class View:
                 store.bookmark,
                 columns=definition.reads,
                 losses=LossPolicy(definition.kind.deletes_rows, definition.on_damaged),
-            )
+            ).reading(definition.values)
         except BaseException as error:
             client.close()
             store.close()

@@ -87,7 +87,9 @@ class PastBuilder:
                 return None
             begin = Bookmark(topic_ids=self.topic_ids) if is_new else store.bookmark
             losses = LossPolicy(on_damaged=self.definition.on_damaged)
-            feed = Feed(client, self.topic, begin, position, columns=self.definition.reads, losses=losses)
+            feed = Feed(client, self.topic, begin, position, columns=self.definition.reads, losses=losses).reading(
+                self.definition.values
+            )
             while not feed.is_at_end:
                 go_on(feed.bookmark.position)
                 step = feed.step(_WAIT_MS)

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from mainstem.record.native.native_json import GOOD
 from mainstem.schema.arrow import value_type
 from mainstem.schema.json_columns import NO_VALUE, JsonColumns, JsonField, compact_texts, decode, reason
-from mainstem.views.stores.store import Poison
+from mainstem.views.stores.store import VALUE_ERROR, Poison
 
 READING_VERSION: Final = 2
 KEY_BYTES_MAX: Final = 60_000
@@ -77,7 +77,7 @@ class JsonReader:
         """Read a batch with the columns key, value, partition and offset."""
         values = arrow_batch.column("value")
         decoded = decode(values, self._fields)
-        errors = self._errors(decoded, values)
+        errors = self._errors(decoded, values) | _errors_of_values(arrow_batch)
         made: dict[str, pa.Array] = {}
         if self._text:
             made["text"] = compact_texts(values, decoded.verdicts)
@@ -123,6 +123,14 @@ class JsonReader:
         for index, said_of in misfits.items():
             errors[index] = f"the value does not fit its column: {', '.join(said_of)}"
         return errors
+
+
+def _errors_of_values(arrow_batch: pa.RecordBatch) -> dict[int, str]:
+    """Index → error of the values that could not be read by their schemas."""
+    if VALUE_ERROR not in arrow_batch.schema.names:
+        return {}
+    errors = arrow_batch.column(VALUE_ERROR)
+    return {index: errors[index].as_py() for index in pc.indices_nonzero(pc.is_valid(errors)).to_pylist()}
 
 
 def last_of_each_key(table: pa.Table) -> pa.Table:

@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 from mainstem.errors import StorageError, UnavailableError
 from mainstem.model import OnDamaged, Position, TopicPartition
@@ -39,6 +39,15 @@ Row: TypeAlias = dict[str, Any]
 
 # What `apply` reads of a batch, beside what the kind `reads`; a poison record is named by its partition and offset.
 APPLY_COLUMNS = frozenset({"key", "value", "partition", "offset"})
+VALUE_ERROR = "error"
+"""The column that a batch has where some values cannot be read: why, or null."""
+
+
+class ValuesAsJson(Protocol):
+    """The reading of an encoded topic's values."""
+
+    def as_json(self, arrow_batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with its values as JSON, and ``VALUE_ERROR`` where some cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,7 @@ class StoreDefinition:
     """The parts of a view's definition that its store needs. ``schema``, ``key``: the topic's, if it has them.
 
     ``on_damaged``: how the feed handles damaged records of the topic (`views.feed.feed`).
+    ``values``: how the feed reads the values of an encoded topic; None for JSON.
     """
 
     view: str
@@ -54,6 +64,7 @@ class StoreDefinition:
     on_damaged: OnDamaged = "stop"
     topic: str = ""
     key: tuple[str, ...] = ()
+    values: ValuesAsJson | None = field(default=None, compare=False, repr=False)
 
     @property
     def reads(self) -> frozenset[str]:

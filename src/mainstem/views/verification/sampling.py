@@ -239,6 +239,7 @@ class _BucketReplay:
             begin=begin,
             fetch_bytes=_FETCH_BYTES,
             on_damaged=self._definition.on_damaged,
+            values=self._definition.values,
         )
         if not self._is_begun:
             self.beginning, self._is_begun = replay.beginning, True

@@ -39,6 +39,7 @@ from mainstem.views.stores.store import (
     Row,
     Snapshot,
     StoreDefinition,
+    ValuesAsJson,
     ViewStore,
     no_dead_letters,
 )
@@ -64,13 +65,16 @@ class Replay:
         begin: Bookmark = Bookmark(),  # noqa: B008  # immutable
         fetch_bytes: int = FETCH_BYTES,
         on_damaged: OnDamaged = "stop",
+        values: ValuesAsJson | None = None,
     ) -> None:
         """The records come with ``columns``, about ``fetch_bytes`` at a time; from ``begin`` on where that is given.
 
         Raises UnknownTopicError, LogUnavailableError, and ViewStoppedError when the log does not reach there.
         """
         losses = LossPolicy(on_damaged=on_damaged)
-        self._feed = Feed(client, topic, begin, until, columns=columns, fetch_bytes=fetch_bytes, losses=losses)
+        self._feed = Feed(client, topic, begin, until, columns=columns, fetch_bytes=fetch_bytes, losses=losses).reading(
+            values
+        )
         if not self._feed.end.covers(until):
             raise ViewStoppedError(f"the log ends at {self._feed.end}, before the view's position {until}: rebuild it")
         self.records = 0

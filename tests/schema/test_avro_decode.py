@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mainstem.schema import avro_decode
 from mainstem.schema.arrow import arrow_type
 from mainstem.schema.avro import parse_avro, topic_schema_of
+from mainstem.schema.avro_decode import AvroDecoder
 from mainstem.schema.avro_registry import AvroRegistry
-from mainstem.spark.tasks import avro_decode
-from mainstem.spark.tasks.avro_decode import AvroDecoder
-from mainstem.spark.tasks.json_decode import DecodedRows
+from mainstem.schema.json_rows import DecodedRows
 from tests.support.avro_values import encode, framed, registry
 
 NAMED = {"type": "fixed", "name": "two", "size": 2}
@@ -87,9 +87,9 @@ def test_the_native_way_and_the_plain_one_give_the_same(data: st.DataObject) -> 
     parsed, schema = parse_avro(json.dumps(writer)), pa.schema(wanted)
     array = pa.array([b"skipped", *values], pa.binary()).slice(1)
     with pytest.MonkeyPatch.context() as patch:
-        natively = told(avro_decode._decode(array, 0, parsed, parsed, schema))
+        natively = told(avro_decode.decode_records(array, 0, parsed, parsed, schema))
         patch.setattr(avro_decode, "_natively", avro_decode._plainly)
-        assert natively == told(avro_decode._decode(array, 0, parsed, parsed, schema))
+        assert natively == told(avro_decode.decode_records(array, 0, parsed, parsed, schema))
 
 
 def test_logical_types_and_nested_ones_are_columns_of_their_own() -> None:

@@ -27,7 +27,8 @@ from mainstem.record.native import native_avro as native
 from mainstem.record.native.native_decode import copy_fields
 from mainstem.schema.avro import AvroField, AvroType, parse_avro, read_value
 from mainstem.schema.avro_registry import AvroRegistry
-from mainstem.spark.tasks.json_decode import DecodedRows
+from mainstem.schema.json_columns import JsonField, decode
+from mainstem.schema.json_rows import DecodedRows
 
 _FRAME_BYTES = 5
 _KINDS = {
@@ -42,6 +43,13 @@ _KINDS = {
     "fixed": native.FIXED,
     "enum": native.ENUM,
 }
+_LOGICAL = {
+    "date": pa.date32(),
+    "timestamp-millis": pa.timestamp("us", "UTC"),
+    "timestamp-micros": pa.timestamp("us", "UTC"),
+    "local-timestamp-millis": pa.timestamp("us"),
+    "local-timestamp-micros": pa.timestamp("us"),
+}
 _parsed = functools.lru_cache(maxsize=256)(parse_avro)
 
 
@@ -53,13 +61,18 @@ class AvroDecoder:
     registry: AvroRegistry | None = field(default=None)
 
     @property
+    def reads_headers(self) -> bool:
+        """Headers say nothing about how a value is read."""
+        return False
+
+    @property
     def refusal(self) -> str:
         return "is not an Avro record"
 
     def decode(self, values: pa.Array, schema: pa.Schema) -> DecodedRows:
         """Read ``values`` (binary) into the columns of ``schema``. Raises LogUnavailableError without the registry."""
         if self.registry is None:
-            return _decode(values, 0, _parsed(self.reader), _parsed(self.reader), schema)
+            return decode_records(values, 0, _parsed(self.reader), _parsed(self.reader), schema)
         ids = _schema_ids(values)
         blocks, order = [], []
         for schema_id in np.unique(ids).tolist():
@@ -67,23 +80,23 @@ class AvroDecoder:
             writer = self._writer(schema_id)
             chosen = values if len(rows) == len(values) else values.take(pa.array(rows))
             if writer is None:
-                blocks.append(_unreadable(len(rows), schema))
+                blocks.append(unreadable(len(rows), schema))
             else:
-                blocks.append(_decode(chosen, _FRAME_BYTES, writer, _parsed(self.reader), schema))
+                blocks.append(decode_records(chosen, _FRAME_BYTES, writer, _parsed(self.reader), schema))
             order.append(rows)
-        return _together(blocks, order, schema)
+        return together(blocks, order, schema)
 
     def reason(self, value: bytes) -> str:
         """Why a value is not read."""
         if self.registry is None:
-            return _reason(value, _parsed(self.reader))
+            return reason_of(value, _parsed(self.reader))
         if len(value) < _FRAME_BYTES or value[0] != 0:
             return "the value does not begin with a zero and a schema id, as framed Avro does"
         schema_id = int.from_bytes(value[1:_FRAME_BYTES], "big", signed=True)
         writer = self._writer(schema_id)
         if writer is None:
             return f"the schema registry knows no schema {schema_id} that is an Avro record"
-        return _reason(value[_FRAME_BYTES:], writer)
+        return reason_of(value[_FRAME_BYTES:], writer)
 
     def _writer(self, schema_id: int) -> AvroType | None:
         assert self.registry is not None
@@ -94,7 +107,8 @@ class AvroDecoder:
             return None
 
 
-def _reason(data: bytes, writer: AvroType) -> str:
+def reason_of(data: bytes, writer: AvroType) -> str:
+    """Why a record is not read."""
     try:
         read_value(data, writer)
     except SchemaError as error:
@@ -114,13 +128,14 @@ def _schema_ids(values: pa.Array) -> Any:
     )
 
 
-def _unreadable(count: int, schema: pa.Schema) -> DecodedRows:
+def unreadable(count: int, schema: pa.Schema) -> DecodedRows:
+    """The rows of values that are not read."""
     none = pa.repeat(pa.scalar(False), count)
     columns = [pa.nulls(count, each.type) for each in schema]
     return DecodedRows(pa.RecordBatch.from_arrays(columns, schema=schema), none, none)
 
 
-def _together(blocks: list[DecodedRows], order: list[Any], schema: pa.Schema) -> DecodedRows:
+def together(blocks: list[DecodedRows], order: list[Any], schema: pa.Schema) -> DecodedRows:
     """The rows of all blocks, each where its value stood."""
     if len(blocks) == 1:
         return blocks[0]
@@ -140,7 +155,10 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], each.type) for each in schema], schema=schema)
 
 
-def _decode(values: pa.Array, skipped: int, writer: AvroType, reader: AvroType, schema: pa.Schema) -> DecodedRows:
+def decode_records(
+    values: pa.Array, skipped: int, writer: AvroType, reader: AvroType, schema: pa.Schema
+) -> DecodedRows:
+    """Read the records behind the first ``skipped`` bytes of each value."""
     sources = [_source(name, writer, reader) for name in schema.names]
     is_flat = not any(each.type.without_null()[0].is_nested for each in writer.fields)
     make = _natively if is_flat else _plainly
@@ -204,10 +222,13 @@ def _plainly(
             continue
         raw = [None if row is None else row[source.name] for row in found]
         kind = source.type.without_null()[0]
-        cells = [_cell(value, kind, wanted.type) for value in raw]
-        pairs = zip(cells, raw, strict=True)
-        misfits |= np.array([cell is None and value is not None for cell, value in pairs], np.bool_)
-        columns.append(pa.array(cells, wanted.type))
+        if kind.is_nested and pa.types.is_nested(wanted.type):
+            column = _nested_column(raw, source.type, wanted.type)
+        else:
+            column = pa.array([_cell(value, kind, wanted.type) for value in raw], wanted.type)
+        is_null = np.array([value is None for value in raw], np.bool_)
+        misfits |= np.asarray(column.is_null()) & ~is_null
+        columns.append(column)
     return columns, pa.array([row is not None for row in found], pa.bool_()), misfits
 
 
@@ -338,7 +359,7 @@ def _cell(value: Any, kind: AvroType, wanted: pa.DataType) -> Any:
     if value is None:
         return None
     if kind.is_nested:
-        return _nested_text(value) if pa.types.is_string(wanted) else None
+        return _nested_text(value, kind) if pa.types.is_string(wanted) else None
     convert = _BY_KIND[kind.kind]
     try:
         return convert(value, kind, wanted)
@@ -346,8 +367,38 @@ def _cell(value: Any, kind: AvroType, wanted: pa.DataType) -> Any:
         return None
 
 
-def _nested_text(value: Any) -> str | None:
+def _nested_column(raw: list[Any], kind: AvroType, wanted: pa.DataType) -> pa.Array:
+    """Nested values as columns of nested types have them: by their JSON."""
+    texts = [_nested_text(value, kind) or "null" for value in raw]
+    return (
+        decode(pa.array([f'{{"v":{text}}}' for text in texts], pa.string()), [JsonField("v", wanted)]).columns[0].array
+    )
+
+
+def _plain(value: Any, kind: AvroType) -> Any:
+    """A value in the types that JSON's text is made of, by its logical type."""
+    if kind.kind == "union":
+        kind = kind.without_null()[0]
+    if value is None or kind.kind == "union":
+        return value
+    if kind.kind == "record":
+        return {field.name: _plain(value[field.name], field.type) for field in kind.fields}
+    if kind.kind == "map":
+        return {name: _plain(each, kind.branches[0]) for name, each in value.items()}
+    if kind.kind == "array":
+        return [_plain(each, kind.branches[0]) for each in value]
+    wanted = _LOGICAL.get(kind.logical)
+    if kind.logical == "decimal":
+        wanted = pa.decimal128(kind.precision, kind.scale)
+    if wanted is None:
+        return value
+    cell = _cell(value, kind, wanted)
+    return cell.as_py() if isinstance(cell, pa.Scalar) else cell
+
+
+def _nested_text(value: Any, kind: AvroType) -> str | None:
     try:
+        value = _plain(value, kind)
         text = value if isinstance(value, str) else json_text(value)
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     except SchemaError:  # NaN has no JSON form

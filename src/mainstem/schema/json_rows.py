@@ -34,6 +34,11 @@ class JsonDecoder(NamedTuple):
     """JSON as a way to decode values; see ``typed_scan.ValueDecoder``."""
 
     @property
+    def reads_headers(self) -> bool:
+        """Headers say nothing about how a value is read."""
+        return False
+
+    @property
     def refusal(self) -> str:
         """The end of an error's sentence about a value that is not read."""
         return "is not a JSON object"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstem.spark.tasks.json_decode import decode_json
+from mainstem.schema.json_rows import decode_json
 
 SCHEMA = pa.schema(
     [

@@ -1,0 +1,13 @@
+"""Values of topics in Avro, JSON Schema or Protobuf, which a schema registry describes, instead of plain JSON.
+
+- ``encoded_records``: records for the API and the commands
+- ``topic_values``: encoding and decoding for programs
+- ``registration``: a topic's columns in its log and in the schema registry
+- ``json_values``: encoded values as JSON, and JSON as encoded values
+- ``value_encoder``: columns into a topic's values
+- ``value_decoder``: values of any registered schema into columns
+- ``avro_columns``, ``json_schema_columns``: columns as a schema
+- ``avro_encode``: columns into Avro values, natively where they are flat
+- ``writer_schemas``: schemas by their ids, kept
+- ``frames``: the schema ids in front of values and in headers
+"""

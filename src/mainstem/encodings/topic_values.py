@@ -1,0 +1,123 @@
+"""``Codec``: values of encoded topics for programs that append to a log and read it.
+
+    codec = ms.Codec(log)
+    log.append("orders", codec.encode("orders", {"id": 1}), key=1)
+    rows = [codec.decode(record) for record in log.read("orders")]
+
+A topic's columns and schema are kept for some seconds. Thread-safe.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pyarrow as pa
+
+from mainstem.client.log import Log
+from mainstem.client.values import value_bytes
+from mainstem.clock import Clock
+from mainstem.encodings.frames import header_frame
+from mainstem.encodings.json_values import JsonValues, encoded_values, json_values
+from mainstem.encodings.registration import encoder_of
+from mainstem.encodings.value_decoder import SchemaDecoder
+from mainstem.encodings.value_encoder import ValueEncoder
+from mainstem.encodings.writer_schemas import WriterSchemas
+from mainstem.errors import SchemaError
+from mainstem.model import Record
+from mainstem.registry.registry import Registry
+from mainstem.schema.registry import KnownSchemas, RegisteredSchema
+
+
+class Codec:
+    """Encodes and decodes the values of a log's topics. The module's docstring has the contract."""
+
+    def __init__(self, log: Log, clock: Clock | None = None) -> None:
+        self._log = log
+        self._topics = KnownSchemas(log, clock)
+        self._decoder = SchemaDecoder(WriterSchemas(Registry(log)))
+        self._lock = threading.Lock()
+        self._encoders: dict[RegisteredSchema, ValueEncoder] = {}
+
+    def encoding(self, topic: str) -> str | None:
+        """The topic's encoding; None for JSON, and for a topic without a registered schema."""
+        known = self._topics.schema(topic)
+        return None if known is None else known.encoding
+
+    def encode(self, topic: str, value: Any) -> bytes | None:
+        """A value as the topic has it: what ``Log.append`` takes as a JSON object, or None for a tombstone.
+
+        Values of a topic that is not encoded are JSON. Raises SchemaError for a value that does not fit the columns.
+        """
+        data = value_bytes(value)
+        return self.encode_many(topic, [data])[0] if data is not None else None
+
+    def encode_many(self, topic: str, values: list[bytes | None]) -> list[bytes | None]:
+        """JSON objects as values of the topic; bytes None stay so. Raises SchemaError, which names the value."""
+        known = self._topics.schema(topic)
+        if known is None or known.encoding is None:
+            return values
+        encoder = self._encoder(known)
+        _refuse_other_fields(known, values)
+        try:
+            found: list[bytes | None] = encoded_values(pa.array(values, pa.binary()), encoder).to_pylist()
+        except SchemaError as error:
+            raise SchemaError(f"topic {topic}: {error}") from error
+        return found
+
+    def decode(self, record: Record) -> Any:
+        """A record's value as Python values of its JSON form; None for a tombstone. Raises SchemaError."""
+        text = self.json_text(record)
+        if text is None:
+            return None
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise SchemaError(_place(record) + ": the value is not JSON; read record.value") from error
+
+    def json_text(self, record: Record) -> bytes | None:
+        """A record's value as JSON text, of all columns. Raises SchemaError for one that cannot be read."""
+        known = self._topics.schema(record.topic)
+        if record.value is None or known is None or known.encoding is None:
+            return record.value
+        frame = header_frame(record.headers) or b""
+        found = self.json_values(known, pa.array([frame + record.value], pa.binary()))
+        if found.errors[0].is_valid:
+            raise SchemaError(f"{_place(record)}: {found.errors[0]}")
+        text: bytes = found.values[0].as_py()
+        return text
+
+    def json_values(self, topic: RegisteredSchema, values: pa.Array, headers: pa.Array | None = None) -> JsonValues:
+        """Many values of an encoded topic as JSON."""
+        return json_values(values, headers, topic.schema, self._decoder)
+
+    def _encoder(self, known: RegisteredSchema) -> ValueEncoder:
+        assert known.encoding is not None
+        with self._lock:
+            encoder = self._encoders.get(known)
+        if encoder is None:
+            encoder = encoder_of(self._log, known.topic, known.schema, known.encoding)
+            with self._lock:
+                self._encoders[known] = encoder
+        return encoder
+
+
+def _place(record: Record) -> str:
+    return f"{record.topic}, partition {record.partition}, offset {record.offset}"
+
+
+def _refuse_other_fields(topic: RegisteredSchema, values: list[bytes | None]) -> None:
+    """Raise SchemaError for a field that is not a column: the schema has no place for it, and it would be lost."""
+    names = frozenset(topic.schema.names)
+    for number, value in enumerate(values, 1):
+        try:
+            fields = json.loads(value) if value is not None else {}
+        except ValueError:
+            continue  # the check of the values says why
+        others = sorted(fields.keys() - names) if isinstance(fields, dict) else []
+        if others:
+            raise SchemaError(
+                f"topic {topic.topic}: value {number}: there is no column {others[0]!r}; there are "
+                f"{', '.join(topic.schema.names)}"
+            )

@@ -1,0 +1,52 @@
+"""Values of encoded topics, as a task's decoder: schemas come from the registry in the log that is read.
+
+A worker process keeps the schemas that it has asked for; a fork begins with none. See ``encodings.value_decoder``.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from mainstem.encodings.value_decoder import SchemaDecoder
+from mainstem.encodings.writer_schemas import WriterSchemas
+from mainstem.registry.registry import Registry
+from mainstem.schema.json_rows import DecodedRows
+from mainstem.spark.clients import opened
+from mainstem.spark.options.options import LogOptions
+
+_KNOWN: dict[tuple[LogOptions, int], SchemaDecoder] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedDecoder:
+    """A ``typed_scan.ValueDecoder`` for values with schemas in the registry of a log."""
+
+    log: LogOptions
+
+    @property
+    def refusal(self) -> str:
+        """The end of an error's sentence about a value that is not read."""
+        return "cannot be read by its schema"
+
+    @property
+    def reads_headers(self) -> bool:
+        """A schema's id may stand in a header."""
+        return True
+
+    def decode(self, values: pa.Array, schema: pa.Schema) -> DecodedRows:
+        """Read values into columns. Raises LogUnavailableError when a schema cannot be asked for."""
+        return self.value_decoder().decode(values, schema)
+
+    def reason(self, value: bytes) -> str:
+        """Why a value is not read."""
+        return self.value_decoder().reason(value)
+
+    def value_decoder(self) -> SchemaDecoder:
+        """The decoder of this process."""
+        here = (self.log, os.getpid())
+        if here not in _KNOWN:
+            _KNOWN[here] = SchemaDecoder(WriterSchemas(Registry(opened(self.log))))
+        return _KNOWN[here]

@@ -1,0 +1,63 @@
+"""Records of encoded topics for a comparison: both sides as JSON of the topic's columns.
+
+Bytes cannot be compared: a value names the schema that it was written with, and columns may have come since. A value
+that cannot be read stays as it is, and differs. Runs in tasks.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from mainstem.encodings.frames import SchemaId
+from mainstem.encodings.json_values import json_values
+from mainstem.encodings.registration import schema_text
+from mainstem.encodings.value_decoder import SchemaDecoder
+from mainstem.encodings.value_encoder import ValueEncoder
+from mainstem.encodings.writer_schemas import WriterSchema
+from mainstem.schema.types import TopicSchema
+from mainstem.spark.options.options import LogOptions
+from mainstem.spark.tasks.encoded_decode import EncodedDecoder
+
+_COLUMNS: Final = "key BINARY, value BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
+_TYPES: Final = {"avro": "AVRO", "json-schema": "JSON"}
+
+
+@dataclass(frozen=True, slots=True)
+class _OneSchema:
+    """The schema of what was just encoded, whatever its id."""
+
+    encoder: ValueEncoder
+
+    def schema(self, schema_id: SchemaId) -> WriterSchema:
+        """The one schema."""
+        return WriterSchema(_TYPES[self.encoder.encoding], self.encoder.text)
+
+
+def unregistered_encoder(topic: str, columns: TopicSchema, encoding: str) -> ValueEncoder:
+    """An encoder for values that are not written, so that its schema needs no id."""
+    return ValueEncoder(encoding, schema_text(topic, columns, encoding), 0, columns)
+
+
+def values_as_json(values: pa.Array, encoder: ValueEncoder) -> pa.Array:
+    """The values that the encoder has made, as JSON."""
+    return json_values(values, None, encoder.columns, SchemaDecoder(_OneSchema(encoder))).values
+
+
+def records_as_json(records: DataFrame, columns: TopicSchema, log: LogOptions) -> DataFrame:
+    """The records, which have headers, with their values as JSON."""
+    return records.mapInArrow(functools.partial(_as_json, columns=columns, log=log), _COLUMNS)
+
+
+def _as_json(batches: Iterator[pa.RecordBatch], *, columns: TopicSchema, log: LogOptions) -> Iterator[pa.RecordBatch]:
+    decoder = EncodedDecoder(log).value_decoder()
+    for arrow_batch in batches:
+        found = json_values(arrow_batch.column("value"), arrow_batch.column("headers"), columns, decoder)
+        at = arrow_batch.schema.get_field_index("value")
+        shown = arrow_batch.set_column(at, "value", found.values)
+        yield shown.select(["key", "value", "partition", "offset", "timestamp"])

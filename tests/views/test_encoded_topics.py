@@ -1,0 +1,106 @@
+"""Views of encoded topics: every kind has what it has of the same records in JSON; poison is what cannot be read."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from mainstem.client.log import Log
+from mainstem.client.records import NewRecord
+from mainstem.encodings.topic_values import Codec
+from mainstem.model import Position
+from mainstem.pipelines.app import App
+from mainstem.pipelines.deploy import deploy
+from mainstem.registry.registry import Registry
+from mainstem.registry.requests import LATEST
+from mainstem.schema.types import ENCODINGS, Encoding
+from mainstem.views.host.host import ViewHost
+from tests.views.hosting import DDL, KINDS, REQUESTS
+
+FLIGHTS = [
+    {"origin": "A", "dest": "B", "miles": 100},
+    {"origin": "A", "dest": "C", "miles": None},
+    {"origin": "Zoë", "dest": "B", "miles": -5},
+]
+
+
+def apps(log: Log, encoding: Encoding) -> tuple[App, App]:
+    """Two Apps with a view of every kind: over an encoded topic, and over one of JSON."""
+    made = []
+    for form in (encoding, None):
+        app = App(f"app-{uuid.uuid4().hex[:8]}")
+        topic = app.topic(f"flights-{uuid.uuid4()}", DDL, encoding=form)
+        for name, kind in KINDS.items():
+            app.view(name, topic, kind)
+        deploy(app, log)
+        made.append(app)
+    return made[0], made[1]
+
+
+def topic_of(app: App) -> str:
+    """The name of the App's topic."""
+    return next(iter(app.topics))
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_every_kind_of_view_is_that_of_the_same_records_in_json(
+    mainstem_log: Log, tmp_path: Path, encoding: Encoding
+) -> None:
+    encoded, plain = apps(mainstem_log, encoding)
+    codec, topic = Codec(mainstem_log), topic_of(encoded)
+    guid = uuid.UUID(Registry(mainstem_log).version(f"{topic}-value", LATEST).content.guid)
+    records = []
+    for number, flight in enumerate(FLIGHTS):
+        value = codec.encode(topic, flight)
+        assert value is not None
+        header = ("__value_schema_id", b"\x01" + guid.bytes)
+        records.append(NewRecord(value, number) if number else NewRecord(value[5:], number, [header]))
+    ends = [
+        mainstem_log.append_many(topic, [*records, (9, None)]),
+        mainstem_log.append_many(topic_of(plain), [*enumerate(FLIGHTS), (9, None)]),
+    ]
+    with hosted(encoded, mainstem_log, tmp_path / "a") as one, hosted(plain, mainstem_log, tmp_path / "b") as other:
+        for name in KINDS:
+            answers = []
+            for host, end in zip((one, other), ends, strict=True):
+                answers.append(answer(host, name, end))
+                assert host.verify(name).equal, name
+            assert answers[0] == answers[1], name
+
+
+def answer(host: ViewHost, name: str, end: Position) -> object:
+    """What a view answers once it has all records."""
+    host.wait(name, lambda status: status.position.covers(end), 60)
+    return host.query(name, REQUESTS[name]).rows
+
+
+def hosted(app: App, log: Log, directory: Path) -> ViewHost:
+    """A host of the App's views."""
+    return ViewHost(tuple(app.views.values()), log.bootstrap, directory)
+
+
+def test_values_that_cannot_be_read_are_poison_with_the_reason(mainstem_log: Log, tmp_path: Path) -> None:
+    app = App(f"app-{uuid.uuid4().hex[:8]}")
+    topic = app.topic(f"flights-{uuid.uuid4()}", DDL, encoding="avro")
+    view = app.view("sql", topic, KINDS["sql"])
+    app.view("kv", topic, KINDS["kv"])
+    deploy(app, mainstem_log)
+    good = Codec(mainstem_log).encode(topic.name, FLIGHTS[0])
+    assert good is not None
+    bad = [good[:-1], b"\x00\x7f\x00\x00\x00", b"\x07", b"\x00"]
+    end = mainstem_log.append_many(topic.name, [("good", good), *((f"bad-{n}", value) for n, value in enumerate(bad))])
+    with hosted(app, mainstem_log, tmp_path) as host:
+        for name in ("sql", "kv"):
+            status = host.wait(name, lambda status: status.position.covers(end), 60)
+            assert status.dead_letters == len(bad)
+    letters = list(mainstem_log.read(view.dead_letter_topic))
+    assert [letter.value for letter in letters] == bad
+    said = [dict(letter.headers)["mainstem.error"] for letter in letters]
+    assert [text.decode()[:35] for text in said if text] == [
+        "the value is not an Avro record of ",
+        "the schema registry has no schema 2",
+        "the value begins with no schema id,",
+        "the value begins with no schema id,",
+    ]

@@ -30,6 +30,7 @@ def refusal(shop: Shop, *tables: str, again: bool = False) -> MainstemError:
         ("SELECT 1", "orders", "there is no table public.orders"),
         ("CREATE VIEW orders AS SELECT 1 AS id", "orders", "is not a table"),
         ("CREATE TABLE orders (id int)", "orders", "has no primary key"),
+        ("CREATE TABLE orders (id int PRIMARY KEY DEFERRABLE)", "orders", "a DEFERRABLE one"),
         ("CREATE UNLOGGED TABLE orders (id int PRIMARY KEY)", "orders", "is not logged"),
         (f"{ORDERS}; ALTER TABLE orders REPLICA IDENTITY NOTHING", "orders", "REPLICA IDENTITY DEFAULT"),
         ('CREATE TABLE orders (id int PRIMARY KEY, "ID" int)', "orders", "do not differ by case"),

@@ -61,6 +61,7 @@ _SLOW = (
     "node/test_stack.py",
     "record/test_arrow_decode_histories.py",
     "postgres/test_connector.py",
+    "postgres/test_histories.py",
     "postgres/test_kills.py",
     "postgres/test_run.py",
     "registry/test_avro_java.py",

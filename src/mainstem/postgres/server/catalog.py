@@ -176,7 +176,8 @@ def warnings_of(connection: Any) -> list[str]:
 
 _TABLES: Final = """
 SELECT c.oid, c.relkind, c.relreplident, c.relpersistence,
-  (SELECT i.indexrelid FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
+  (SELECT i.indexrelid FROM pg_index i
+   WHERE i.indrelid = c.oid AND i.indisprimary AND (i.indimmediate OR c.relreplident <> 'd')),
   (SELECT i.indexrelid FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident),
   has_table_privilege(c.oid, 'SELECT')
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
@@ -215,7 +216,7 @@ def find_table(connection: Any, name: TableName) -> SourceTable:
     index = of_identity if identity == "i" else primary
     if index is None:
         raise ConfigError(
-            f"table {name} has no primary key, so its rows have no key in the topic: add one, or run ALTER TABLE "
+            f"table {name} has no primary key, or a DEFERRABLE one: add one, or run ALTER TABLE "
             f"{_quoted(connection, name)} REPLICA IDENTITY USING INDEX … with a unique index of NOT NULL columns"
         )
     key = tuple(column for (column,) in rows_of(connection, _KEY, (index,)))

@@ -184,6 +184,20 @@ def test_columns_come_go_and_change_in_the_stream(shop: Shop) -> None:
     assert registered.schema.ddl_text() == "id INT NOT NULL, thing STRING, mood STRING, price STRING"
 
 
+def test_a_renamed_column_of_large_values_is_read_again(shop: Shop) -> None:
+    shop.execute("CREATE TABLE orders (id int PRIMARY KEY, state text, note text)")
+    shop.execute("ALTER TABLE orders ALTER note SET STORAGE EXTERNAL")
+    shop.execute("INSERT INTO orders SELECT n, 'new', repeat(n::text, 3000) FROM generate_series(1, 3) n")
+    with shop.capture() as capture:
+        capture.caught_up(shop.database)
+        shop.execute("ALTER TABLE orders RENAME note TO remark; UPDATE orders SET state = 'paid' WHERE id = 2")
+        capture.caught_up(shop.database)
+        assert shop.fold() == shop.rows()
+        shop.execute("UPDATE orders SET state = 'sent' WHERE id = 3")
+        capture.caught_up(shop.database)
+    assert shop.fold() == shop.rows()
+
+
 def test_the_envelope_of_debezium(shop: Shop) -> None:
     shop.execute(ORDERS)
     shop.execute("ALTER TABLE orders REPLICA IDENTITY FULL")

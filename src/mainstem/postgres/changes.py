@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from mainstem.errors import ConfigError, MachineError
+from mainstem.errors import ConfigError
 from mainstem.pipelines.definitions import CaptureSettings, TableName
 from mainstem.postgres.rows import LEFT_OVER, RESERVED, RowEncoder, fields_of
 from mainstem.postgres.server.catalog import Types, check_columns, rows_of
@@ -19,6 +21,7 @@ from mainstem.schema.registry import register
 if TYPE_CHECKING:
     from mainstem.client.log import Log
 
+_LOG = logging.getLogger("mainstem.postgres")
 _SHAPE: Final = "SELECT attname, attndims, attstorage <> 'p' FROM pg_attribute WHERE attrelid = %s AND attnum > 0"
 
 
@@ -38,7 +41,7 @@ class TableChanges:
         self._left_out: set[int] = set()
 
     def apply(self, change: RowInsert | RowUpdate | RowDelete | Truncate | Relation) -> None:
-        """Write a change. Raises ConfigError, DefinitionError, MachineError, and what the log raises."""
+        """Write a change. Raises ConfigError, DefinitionError, and what the log raises."""
         match change:
             case Relation():
                 self._relation(change)
@@ -138,13 +141,17 @@ class TableChanges:
         return fields if fields.keys() >= set(table.encoder.unchanged(new)) else None
 
     def _update_unknown(self, table: CapturedTable, old_key: bytes, key: bytes, new: Values) -> None:
-        """A change that leaves values out which the topic does not have: the snapshot has not come to the row yet."""
-        if self._log_writer.state.tables[str(table.name)].is_done:
+        """A change that leaves values out which the topic does not have: a snapshot will read the row.
+
+        One is under way, or begins now: a column of large values was renamed, or records of the topic were deleted.
+        """
+        state = self._log_writer.state.tables[str(table.name)]
+        if state.is_done:
             columns = ", ".join(table.encoder.unchanged(new))
-            raise MachineError(
-                f"topic {table.topic} has no value of key {key[:80]!r}, and a change of it leaves out column {columns}:"
-                " records of the topic were deleted; take a new snapshot with --snapshot again"
-            )
+            _LOG.warning("table %s is read again: its topic has no value of column %s", table.name, columns)
+            again = replace(state, is_done=False, after=None, rows=0)
+            self._log_writer.state = self._log_writer.state.with_table(str(table.name), again)
+            self._writer.has_rows = True  # the state
         if old_key != key:
             self._writer.write(table, old_key, None, "d")
         window = self._writer.window_of(table)

@@ -60,8 +60,7 @@ class TableSnapshots:
 
     def saw(self, xid: int) -> None:
         """The stream had this transaction."""
-        if self._writer.window is not None or self._next_table() is not None:
-            self._seen.add(xid)
+        self._seen.add(xid)
 
     def go_on(self) -> None:
         """Ask for the next chunk, unless one is being read. Raises what reading failed with."""

@@ -17,10 +17,13 @@ again.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from mainstem.pipelines.definitions import TableName
 from mainstem.postgres.server.chunks import SnapshotXids
 from mainstem.postgres.server.pgoutput import Values
+
+_UNSEEN_MAX: Final = 20_000
 
 
 class SeenXids:
@@ -39,6 +42,8 @@ class SeenXids:
         """The stream had this transaction."""
         self._count += 1
         self._unseen[xid] = self._count
+        if len(self._unseen) > _UNSEEN_MAX:  # so many later ones were committed: it has been visible for long
+            del self._unseen[next(iter(self._unseen))]
 
     @property
     def count(self) -> int:

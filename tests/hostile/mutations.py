@@ -2,12 +2,17 @@
 
 What is changed is what readers and handlers may trust: sizes, counts, nulls, names that come again, extreme numbers,
 unknown tags, ends that come too early. Everything follows from the random generator that is given.
+
+Repeats are references to one item, which cost nothing; a few of them inside each other would be gigabytes when they are
+encoded. So a request is weighed first, and one of more than ``_BYTES_MAX`` is never encoded.
 """
 
 from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 from mainstem.errors import InputError
@@ -36,6 +41,8 @@ def mutated_frame(key: int, version: int, rng: random.Random) -> bytes:
         for name in ("num_partitions", "count"):
             if hasattr(topic, name):
                 setattr(topic, name, min(getattr(topic, name), 5))
+    if _outweighs(body, version, _BYTES_MAX):
+        return mutated_frame(key, version, rng)
     try:
         data = b"".join(encode_request(body, version, correlation_id=1, client_id="fuzz"))
     except (InputError, OverflowError, AttributeError, TypeError):
@@ -43,6 +50,27 @@ def mutated_frame(key: int, version: int, rng: random.Random) -> bytes:
     if len(data) > _BYTES_MAX:
         return mutated_frame(key, version, rng)
     return _change_bytes(data, version in body.__flexible__, rng)
+
+
+def _outweighs(body: Struct, version: int, most: int) -> bool:
+    """Whether it takes more than ``most`` bytes; the walk ends as soon as that is certain."""
+    return sum(islice(_bytes_of(body, version), most + 1)) > most
+
+
+def _bytes_of(value: Any, version: int) -> Iterator[int]:
+    """How many bytes each part takes at least, none less than one. A tagged field that has its default takes none."""
+    if isinstance(value, Struct):
+        yield 1
+        for field in value.__fields__:
+            held = getattr(value, field.name)
+            if version in field.versions and (version not in field.tagged or held != field.default_value()):
+                yield from _bytes_of(held, version)
+    elif isinstance(value, (list, tuple)):
+        yield 1
+        for item in value:
+            yield from _bytes_of(item, version)
+    else:
+        yield 1 + (len(value) if isinstance(value, (str, bytes)) else 0)
 
 
 def _change_struct(body: Struct, version: int, rng: random.Random) -> None:

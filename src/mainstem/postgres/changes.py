@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mainstem.errors import ConfigError
+from mainstem.model import Position
 from mainstem.pipelines.definitions import CaptureSettings, TableName
 from mainstem.postgres.rows import LEFT_OVER, RESERVED, RowEncoder, fields_of
 from mainstem.postgres.server.catalog import Types, check_columns, rows_of
@@ -126,7 +127,9 @@ class TableChanges:
         """
         is_open, value = self._writer.open_values.find(table.topic, key)
         if not is_open:
-            value = latest_value(self._log, table.topic, key)
+            state = self._log_writer.state.tables[str(table.name)]
+            since = Position() if state.is_done else state.began_at  # older ones were of a slot that was lost
+            value = latest_value(self._log, table.topic, key, since)
             self._writer.open_values.remember(table.topic, key, value)
         if not value:
             return None
@@ -146,21 +149,19 @@ class TableChanges:
         One is under way, or begins now: a column of large values was renamed, or records of the topic were deleted.
         """
         state = self._log_writer.state.tables[str(table.name)]
-        if state.is_done:
+        window = self._writer.window_of(table)
+        if old_key != key:
+            self._writer.write(table, old_key, None, "d")
+        if state.is_done or old_key != key:  # a snapshot may have read beyond the new key already
             columns = ", ".join(table.encoder.unchanged(new))
             _LOG.warning("table %s is read again: its topic has no value of column %s", table.name, columns)
             again = replace(state, is_done=False, after=None, rows=0)
             self._log_writer.state = self._log_writer.state.with_table(str(table.name), again)
             self._writer.has_rows = True  # the state
-        if old_key != key:
-            self._writer.write(table, old_key, None, "d")
-        window = self._writer.window_of(table)
-        if window is None:
-            return  # a later chunk reads the row
-        if old_key != key:
-            window.is_spoilt = True
-        window.touched.discard(key)
-        window.partial[key] = new
+            if window is not None:
+                window.is_spoilt = True
+        elif window is not None:  # else a later chunk reads the row
+            window.change_partly(key, table.encoder.names, new)
 
     def _delete(self, table: CapturedTable, delete: RowDelete) -> None:
         before = None if UNCHANGED in delete.old else self._before(table, delete.old)

@@ -22,7 +22,7 @@ from mainstem.schema.types import RESERVED_NAMES, Column, TopicSchema
 LEFT_OVER: Final = "_postgres"
 """The field that keeps PostgreSQL's text of values that do not fit their columns."""
 RESERVED: Final = RESERVED_NAMES | {LEFT_OVER}
-_DECODER: Final = json.JSONDecoder()
+_DECODER: Final = json.JSONDecoder(parse_int=str)  # an int of Python has at most 4,300 digits
 
 
 class RowEncoder:

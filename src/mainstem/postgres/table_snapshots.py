@@ -85,7 +85,9 @@ class TableSnapshots:
         chunk, window = self._chunks.result(), self._writer.window
         assert window is not None
         self._writer.window = None
-        if window.is_spoilt or self._seen.is_stale(chunk.xids, window.opened_at):
+        names = tuple(column.name for column in chunk.table.columns)
+        is_other = bool(window.partial) and window.columns != names
+        if window.is_spoilt or is_other or self._seen.is_stale(chunk.xids, window.opened_at):
             self._not_before_s = time.monotonic() + _AGAIN_S
             return
         self._append(chunk, window)
@@ -131,6 +133,6 @@ class TableSnapshots:
 
 def _merged(partial: Values | None, row: list[str | None]) -> Values:
     """A row of a chunk, with the later change of which the stream left values out."""
-    if partial is None or len(partial) != len(row):
+    if partial is None:
         return list(row)
     return [was if value is UNCHANGED else value for value, was in zip(partial, row, strict=True)]

@@ -102,15 +102,17 @@ def _size(key: bytes, value: bytes | None) -> int:
     return len(key) + len(value or b"") + _ENTRY_BYTES
 
 
-def latest_value(log: Log, topic: str, key: bytes) -> bytes | None:
-    """The latest committed value of a key; None when it has none, or was deleted.
+def latest_value(log: Log, topic: str, key: bytes, since: Position) -> bytes | None:
+    """The latest committed value of a key behind ``since``; None when it has none, or was deleted.
 
     With a key index that is one read of a batch, else a scan of the key's partition.
     """
-    every = log.read_key(topic, key)
+    every = log.read_key(topic, key, start=since.restrict([topic]) or "earliest")
     if every.last_offset is not None and every.last_offset >= 0:
-        start = Position(dict.fromkeys(every.end, every.last_offset))
-        last = list(log.read_key(topic, key, start=start))
+        (tp,) = every.end
+        if every.last_offset < since.get(tp, 0):
+            return None
+        last = list(log.read_key(topic, key, start=Position({tp: every.last_offset})))
         if last:  # else it was of a transaction that was aborted
             return last[-1].value
     value = None

@@ -21,7 +21,7 @@ from typing import Final
 
 from mainstem.pipelines.definitions import TableName
 from mainstem.postgres.server.chunks import SnapshotXids
-from mainstem.postgres.server.pgoutput import Values
+from mainstem.postgres.server.pgoutput import UNCHANGED, Values
 
 _UNSEEN_MAX: Final = 20_000
 
@@ -71,10 +71,21 @@ class Window:
     opened_at: int
     touched: set[bytes] = field(default_factory=set)
     partial: dict[bytes, Values] = field(default_factory=dict)
+    columns: tuple[str, ...] | None = None
+    """Those of the values in ``partial``."""
     is_emptied: bool = False
     """The table was truncated: nothing of the chunk is left."""
     is_spoilt: bool = False
-    """A row moved to another key, and not all of its values are known: the chunk is read again."""
+    """The chunk is read again: a row moved to another key, or columns changed, and not all values are known."""
+
+    def change_partly(self, key: bytes, columns: tuple[str, ...], new: Values) -> None:
+        """The stream has changed this row, and left values out that the log does not have."""
+        if self.columns not in (None, columns):
+            self.is_spoilt = True
+            return
+        self.columns = columns
+        former = self.partial.get(key, new)
+        self.partial[key] = [was if value is UNCHANGED else value for value, was in zip(new, former, strict=True)]
 
     def touch(self, key: bytes) -> None:
         """The stream has changed this row, and its values are in the log."""

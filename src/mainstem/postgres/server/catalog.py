@@ -49,6 +49,7 @@ class SourceTable:
     identity: str
     key: tuple[str, ...]
     columns: tuple[TableColumn, ...]
+    is_partitioned: bool = False
 
 
 class Server(NamedTuple):
@@ -179,7 +180,7 @@ SELECT c.oid, c.relkind, c.relreplident, c.relpersistence,
   (SELECT i.indexrelid FROM pg_index i
    WHERE i.indrelid = c.oid AND i.indisprimary AND (i.indimmediate OR c.relreplident <> 'd')),
   (SELECT i.indexrelid FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident),
-  has_table_privilege(c.oid, 'SELECT')
+  has_table_privilege(c.oid, 'SELECT'), row_security_active(c.oid)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
 """
 _COLUMNS: Final = """
@@ -201,13 +202,17 @@ def find_table(connection: Any, name: TableName) -> SourceTable:
         raise ConfigError(
             f"there is no table {name} in the database; names are as in the catalog, in its letters' case"
         )
-    ((oid, kind, identity, persistence, primary, of_identity, is_readable),) = found
+    ((oid, kind, identity, persistence, primary, of_identity, is_readable, is_filtered),) = found
     if kind not in ("r", "p"):
         raise ConfigError(f"{name} is not a table: views, sequences and foreign tables have no changes to capture")
     if persistence != "p":
         raise ConfigError(f"table {name} is not logged (UNLOGGED or TEMPORARY), so its changes cannot be captured")
     if not is_readable:
         raise ConfigError(f"the user may not read table {name}: run GRANT SELECT ON {_quoted(connection, name)} TO …")
+    if is_filtered:
+        raise ConfigError(
+            f"row-level security hides rows of table {name} from the user: run ALTER ROLE … BYPASSRLS, or use its owner"
+        )
     if identity == "n":
         raise ConfigError(
             f"table {name} has REPLICA IDENTITY NOTHING, so its changes do not say which row they change: run "
@@ -229,7 +234,7 @@ def find_table(connection: Any, name: TableName) -> SourceTable:
     ]
     if not set(key) <= {column.name for column in columns}:
         raise ConfigError(f"the key of table {name} has a generated column, whose changes PostgreSQL does not stream")
-    return SourceTable(oid, name, identity, key, tuple(columns))
+    return SourceTable(oid, name, identity, key, tuple(columns), is_partitioned=kind == "p")
 
 
 def _quoted(connection: Any, name: TableName) -> str:

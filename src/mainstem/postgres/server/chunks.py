@@ -175,6 +175,7 @@ def _copy(connection: Any, table: SourceTable, after: Sequence[str] | None, limi
     columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns)
     key = sql.SQL(", ").join(sql.Identifier(name) for name in table.key)
     where = sql.SQL("")
+    only = sql.SQL("" if table.is_partitioned else "ONLY")  # tables that inherit from it are not published with it
     if after is not None:
         types = {column.name: column for column in table.columns}
         values = sql.SQL(", ").join(
@@ -183,8 +184,8 @@ def _copy(connection: Any, table: SourceTable, after: Sequence[str] | None, limi
         )
         where = sql.SQL("WHERE ({}) > ({})").format(key, values)
     return str(
-        sql.SQL("COPY (SELECT {} FROM {} {} ORDER BY {} LIMIT {}) TO STDOUT")
-        .format(columns, sql.Identifier(table.name.schema, table.name.name), where, key, sql.Literal(limit))
+        sql.SQL("COPY (SELECT {} FROM {} {} {} ORDER BY {} LIMIT {}) TO STDOUT")
+        .format(columns, only, sql.Identifier(table.name.schema, table.name.name), where, key, sql.Literal(limit))
         .as_string(connection)
     )
 

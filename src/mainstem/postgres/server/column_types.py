@@ -148,7 +148,7 @@ def _bytes(text: str) -> str:
 
 def _json(text: str) -> str:
     """JSON as it stands, so that readers find the object; what would make the record too deep to read stays text."""
-    return str(encode_basestring(text)) if is_too_deep(_AROUND + text) else text
+    return str(encode_basestring(text)) if is_too_deep(_AROUND + text) else text.strip(" \n\r\t")
 
 
 _NUMERIC: Final = 1700

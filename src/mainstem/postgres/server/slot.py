@@ -24,11 +24,16 @@ SELECT plugin, database, active, confirmed_flush_lsn::text, wal_status, safe_wal
 FROM pg_replication_slots WHERE slot_name = %s
 """
 _PUBLISHED: Final = """
-SELECT n.nspname, c.relname FROM pg_publication_rel r
+SELECT n.nspname, c.relname, {} FROM pg_publication_rel r
 JOIN pg_publication p ON p.oid = r.prpubid
 JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE p.pubname = %s
 """
+
+
+_WHOLE: Final = sql.SQL("publish = 'insert, update, delete, truncate', publish_via_partition_root = true")
+_FILTERS: Final = 150_000
+"""From this version on a publication may leave rows and columns out."""
 
 
 class SlotLostError(MachineError):
@@ -106,16 +111,30 @@ _AGAIN: Final = "take a new snapshot with --snapshot again: it replaces the slot
 
 def publish(connection: Any, publication: str, tables: Sequence[TableName]) -> None:
     """Make the publication one of exactly these tables. Raises ConfigError, with the statement, if the user may not."""
-    exists = rows_of(connection, "SELECT puballtables FROM pg_publication WHERE pubname = %s", (publication,))
+    whole = "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot FROM pg_publication"
+    exists = rows_of(connection, f"{whole} WHERE pubname = %s", (publication,))
     name = sql.Identifier(publication)
-    wanted = sql.SQL(", ").join(sql.Identifier(table.schema, table.name) for table in tables)
+    wanted = sql.SQL(", ").join(_only(connection, table) for table in tables)
     if not exists:
-        statement = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root = true)")
-        _change(connection, statement.format(name, wanted))
+        _change(connection, sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH ({})").format(name, wanted, _WHOLE))
         return
-    published = {TableName(schema, table) for schema, table in rows_of(connection, _PUBLISHED, (publication,))}
-    if published != set(tables) or exists[0][0]:
+    if not exists[0][0]:
+        _change(connection, sql.SQL("ALTER PUBLICATION {} SET ({})").format(name, _WHOLE))
+    filtered = "prqual IS NOT NULL OR prattrs IS NOT NULL" if connection.server_version >= _FILTERS else "false"
+    found = rows_of(connection, _PUBLISHED.format(filtered), (publication,))
+    if {TableName(schema, table) for schema, table, _ in found} != set(tables) or any(row[2] for row in found):
         _change(connection, sql.SQL("ALTER PUBLICATION {} SET TABLE {}").format(name, wanted))
+
+
+def _only(connection: Any, table: TableName) -> sql.Composed:
+    """The table, without those that inherit from it; a partitioned one with its partitions."""
+    kind = rows_of(
+        connection,
+        "SELECT relkind FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = %s AND relname = %s",
+        (table.schema, table.name),
+    )
+    only = sql.SQL("" if kind == [("p",)] else "ONLY ")
+    return only + sql.Identifier(table.schema, table.name)
 
 
 def _change(connection: Any, statement: sql.Composed) -> None:

@@ -1,0 +1,194 @@
+"""Changes at the worst moments of a snapshot: the topic ends as its table, whatever comes between."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from mainstem.postgres.server import chunks
+from mainstem.postgres.server.chunks import ChunkReader
+from tests.postgres.conftest import Shop
+from tests.support.eventually import eventually
+from tests.support.postgres import PostgresCluster
+
+ORDERS = "CREATE TABLE orders (id int PRIMARY KEY, state text, note text, more text)"
+EXTERNAL = "ALTER TABLE orders ALTER note SET STORAGE EXTERNAL, ALTER more SET STORAGE EXTERNAL"
+Interleave = Callable[..., None]
+
+
+def large(letter: str) -> str:
+    return f"repeat('{letter}', 10000)"
+
+
+@pytest.fixture
+def interleave(monkeypatch: pytest.MonkeyPatch) -> Interleave:
+    """Run ``before`` in an open window before its chunk is read, ``after`` between the chunk and its mark; once."""
+
+    def install(before: Callable[[], object] | None = None, after: Callable[[], object] | None = None) -> None:
+        left = {"before": before, "after": after}
+        read, rows_of = ChunkReader._read, chunks.rows_of
+
+        def once(name: str) -> None:
+            call, left[name] = left[name], None
+            if call is not None:
+                call()
+
+        def reading(self: ChunkReader, *arguments: Any) -> Any:
+            once("before")
+            return read(self, *arguments)
+
+        def marking(connection: Any, statement: Any, values: Any = None) -> Any:
+            if "pg_logical_emit_message" in str(statement):
+                once("after")
+            return rows_of(connection, statement, values)
+
+        monkeypatch.setattr(ChunkReader, "_read", reading)
+        monkeypatch.setattr(chunks, "rows_of", marking)
+
+    return install
+
+
+def same_as_table(shop: Shop, **options: Any) -> None:
+    with shop.capture(**options) as capture:
+        capture.caught_up(shop.database)
+    assert shop.fold() == shop.rows()
+
+
+def test_a_new_snapshot_takes_no_large_value_from_before_it(shop: Shop, interleave: Interleave) -> None:
+    shop.execute(f"{ORDERS}; {EXTERNAL}; INSERT INTO orders VALUES (1, 'new', {large('a')}, 'm')")
+    same_as_table(shop)
+    shop.execute(f"UPDATE orders SET note = {large('b')}")  # lost with the slot
+    shop.execute(
+        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()"
+    )
+    interleave(before=lambda: shop.execute("UPDATE orders SET state = 'paid'"))
+    same_as_table(shop, again=True)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_row_that_moves_behind_the_cursor_is_not_lost(
+    shop: Shop, interleave: Interleave, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    monkeypatch.setattr(chunks, "_ROWS_MAX", 2)
+    monkeypatch.setattr(chunks, "_ROWS_FIRST", 2)
+    shop.execute(f"{ORDERS}; {EXTERNAL}")
+    shop.execute(f"INSERT INTO orders SELECT n, 'new', {large('a')}, 'm' FROM generate_series(1, 9) n")
+    read = ChunkReader._read
+    count = 0
+
+    def moved() -> None:
+        shop.execute("UPDATE orders SET id = -9 WHERE id = 9")
+
+    def reading(self: ChunkReader, *arguments: Any) -> Any:
+        nonlocal count
+        count += 1
+        self._limit = 2
+        if count == 2:
+            interleave(**{moment: moved})
+            return ChunkReader._read(self, *arguments)
+        return read(self, *arguments)
+
+    monkeypatch.setattr(ChunkReader, "_read", reading)
+    same_as_table(shop)
+
+
+def test_two_changes_that_each_leave_a_value_out_are_merged(shop: Shop, interleave: Interleave) -> None:
+    shop.execute(f"{ORDERS}; {EXTERNAL}; INSERT INTO orders VALUES (1, 'new', {large('a')}, {large('m')})")
+
+    def changed() -> None:
+        shop.execute(f"UPDATE orders SET more = {large('n')}")
+        shop.execute("UPDATE orders SET state = 'paid'")
+
+    interleave(after=changed)
+    same_as_table(shop)
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    ["ADD COLUMN extra int", "DROP COLUMN more", "DROP COLUMN more, ADD COLUMN late text", "RENAME state TO status"],
+)
+def test_columns_that_change_between_a_chunk_and_its_mark(shop: Shop, interleave: Interleave, ddl: str) -> None:
+    shop.execute(f"{ORDERS}; {EXTERNAL}; INSERT INTO orders VALUES (1, 'new', {large('a')}, 'm')")
+
+    def changed() -> None:
+        column = "status" if "RENAME" in ddl else "state"
+        shop.execute(f"ALTER TABLE orders {ddl}")
+        shop.execute(f"UPDATE orders SET {column} = 'paid'")
+
+    interleave(after=changed)
+    same_as_table(shop)
+
+
+@pytest.fixture
+def commits_that_wait(postgres_cluster: PostgresCluster) -> Iterator[None]:
+    """Commits are in the stream and not visible, until the fixture ends: they wait for a standby that never comes."""
+    postgres_cluster.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+    postgres_cluster.execute("SELECT pg_reload_conf()")
+    try:
+        yield
+    finally:
+        _end_of_waiting(postgres_cluster)
+
+
+def _end_of_waiting(cluster: PostgresCluster) -> None:
+    cluster.execute("ALTER SYSTEM RESET synchronous_standby_names")
+    cluster.execute("SELECT pg_reload_conf()")
+
+
+def _commit_waits(shop: Shop) -> bool:
+    return bool(
+        shop.execute("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = current_database()")
+    )
+
+
+def _in_background(shop: Shop, statement: str) -> threading.Thread:
+    def run() -> None:
+        connection = shop.database.connect()
+        with connection.cursor() as cursor:
+            cursor.execute("SET synchronous_commit = on")
+            cursor.execute(statement)
+        connection.close()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+def quietly(shop: Shop, *statements: str) -> None:
+    connection = shop.database.connect(options="-c synchronous_commit=local")
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+    connection.close()
+
+
+def test_a_commit_that_is_not_visible_when_the_capture_starts_again(
+    shop: Shop, postgres_cluster: PostgresCluster, interleave: Interleave
+) -> None:
+    """Its record stands before the stream; a chunk that does not see it is older."""
+    quietly(shop, ORDERS, "INSERT INTO orders VALUES (1, 'new', '', '')")
+    states: list[str] = []
+    with shop.capture() as capture:
+        capture.caught_up(shop.database)
+    settings = shop.settings("orders", "others")
+    assert settings is not None
+    quietly(shop, "CREATE TABLE others (id int PRIMARY KEY, state text)", "INSERT INTO others VALUES (1, 'new')")
+    postgres_cluster.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+    postgres_cluster.execute("SELECT pg_reload_conf()")
+    ender = threading.Timer(6, _end_of_waiting, (postgres_cluster,))
+    try:
+        waiting = _in_background(shop, "UPDATE others SET state = 'paid'")
+        eventually(lambda: _commit_waits(shop), "the commit waits", 10)
+        ender.start()
+        with shop.capture("orders", "others") as capture:
+            eventually(lambda: capture.error is not None or capture.covers(1), "the snapshot is done", 30)
+            states.append(shop.fold("others")["1"]["state"])
+            waiting.join(20)
+            capture.caught_up(shop.database)
+    finally:
+        ender.cancel()
+        _end_of_waiting(postgres_cluster)
+    assert shop.fold("others") == shop.rows("others")

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
-from mainstem.errors import InputError
-from mainstem.protocol.codec import encode_request
+from mainstem.errors import FrameError, InputError
+from mainstem.protocol.codec import decode_request, encode_request
 from mainstem.protocol.compiler import uvarint
 from mainstem.protocol.schema import Field, Struct
 from tests.broker.test_fuzz import CALM, random_request
@@ -49,7 +49,16 @@ def mutated_frame(key: int, version: int, rng: random.Random) -> bytes:
         return mutated_frame(key, version, rng)  # what this version cannot say
     if len(data) > _BYTES_MAX:
         return mutated_frame(key, version, rng)
-    return _change_bytes(data, version in body.__flexible__, rng)
+    frame = _change_bytes(data, version in body.__flexible__, rng)
+    return mutated_frame(key, version, rng) if _asks_for_no_answer(frame) else frame
+
+
+def _asks_for_no_answer(frame: bytes) -> bool:
+    """Whether damage has made a Produce request one with acks=0."""
+    try:
+        return getattr(decode_request(frame[4:]).body, "acks", None) == 0
+    except FrameError:
+        return False  # it is refused
 
 
 def _outweighs(body: Struct, version: int, most: int) -> bool:

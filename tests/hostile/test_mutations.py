@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 import tracemalloc
 
 import pytest
@@ -17,6 +18,15 @@ from tests.hostile import mutations
 
 TIMES = 3_000
 ROOM_BYTES = 8 << 20
+
+
+def test_damage_makes_no_request_that_has_no_answer() -> None:
+    no_acks = b"\x00\x00\x00\r\x00\x00\x00\x01\x00\x04fuzz\x00\x02-\x00\x00\x10\x00\x00\xef\x01\x00"
+    assert mutations._asks_for_no_answer(struct.pack(">i", len(no_acks)) + no_acks)
+    assert not mutations._asks_for_no_answer(struct.pack(">i", 14) + no_acks[:14])
+    assert not mutations._asks_for_no_answer(
+        struct.pack(">i", len(no_acks)) + no_acks.replace(b"-\x00\x00", b"-\x00\x01")
+    )
 
 
 def test_repeats_of_repeats_are_never_encoded(monkeypatch: pytest.MonkeyPatch) -> None:

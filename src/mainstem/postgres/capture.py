@@ -89,7 +89,8 @@ class Capture:
         with ReplicationStream(self._settings.dsn, self._settings.slot, self._lsn) as stream:
             on_ready()
             while not stopping.is_set():
-                self._snapshots.go_on()
+                if not self._is_inside:  # a window has whole transactions only
+                    self._snapshots.go_on()
                 for item in stream.take(_WAIT_S):
                     if isinstance(item, bytes):
                         self._handle(item)

@@ -17,7 +17,7 @@ from mainstem.pipelines.state import STATES_TOPIC
 from mainstem.postgres.captured_state import CapturedState, TableState
 from mainstem.postgres.rows import RESERVED
 from mainstem.postgres.server.catalog import Server, SourceTable, check_columns, check_server, find_table, warnings_of
-from mainstem.postgres.server.slot import check_slot, drop, find_slot, make_slot, publish
+from mainstem.postgres.server.slot import check_slot, drop_slot, find_slot, make_slot, publish
 from mainstem.postgres.transaction_writer import TransactionWriter
 from mainstem.schema.registry import SCHEMAS_TOPIC, SYSTEM_TOPIC_CONFIGS
 
@@ -73,7 +73,7 @@ class CaptureStart:
         self, state: CapturedState, server: Server, tables: Mapping[TableName, SourceTable], *, again: bool
     ) -> tuple[CapturedState, int]:
         states = {str(name): self._new_table(table, state, again=again) for name, table in tables.items()}
-        drop(self._connection, self._settings.slot)
+        drop_slot(self._connection, self._settings.slot)
         publish(self._connection, self._settings.slot, self._settings.tables)
         lsn = make_slot(self._connection, self._settings.slot)
         return replace(state, system_id=server.system_id, database=server.database, tables=states), lsn

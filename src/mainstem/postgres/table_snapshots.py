@@ -50,6 +50,8 @@ class TableSnapshots:
         self._changes = changes
         self._types = Types(connection)
         self._chunks = ChunkReader(settings.dsn, settings.name)
+        # A snapshot lists only what is older than the newest transaction that has ended: so one ends first.
+        rows_of(connection, "SELECT pg_current_xact_id()")
         running = rows_of(connection, "SELECT pg_current_snapshot()::text")[0][0]
         self._seen = SeenXids(SnapshotXids.parse(running))
         self._not_before_s = 0.0

@@ -147,10 +147,16 @@ def _change(connection: Any, statement: sql.Composed) -> None:
 
 def drop(connection: Any, slot: str) -> bool:
     """Drop the slot and the publication; whether there was a slot. Raises ConfigError while a capture uses it."""
+    had_slot = drop_slot(connection, slot)
+    rows_of(connection, sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(slot)))
+    return had_slot
+
+
+def drop_slot(connection: Any, slot: str) -> bool:
+    """Drop the slot; whether there was one. The publication may be another user's. Raises ConfigError as ``drop``."""
     found = find_slot(connection, slot)
     if found is not None:
         if found.is_active:
             raise ConfigError(f"the slot {slot} is in use: stop the capture first")
         rows_of(connection, "SELECT pg_drop_replication_slot(%s)", (slot,))
-    rows_of(connection, sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(slot)))
     return found is not None

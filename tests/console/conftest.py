@@ -32,7 +32,7 @@ def open_at(stage: Stage, new_page: NewPage) -> Open:
         page = new_page(viewport={"width": wide, "height": 800}, **options)
         page.goto(stage.url + path)
         page.locator("#theme").wait_for()
-        page.wait_for_function("window.did_handshake")  # NiceGUI drops a click that comes before
+        page.wait_for_function("window.did_handshake")
         return page
 
     return open_page

@@ -14,7 +14,7 @@ from mainstem.views.host.view import View
 from tests.console.stage import FLIGHTS, Stage, gateway
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, WebSocketRoute
 
     from tests.console.conftest import Open
     from tests.support.browser import NewPage
@@ -234,6 +234,25 @@ def test_a_view_is_rebuilt_from_each_source(open_at: Open, view: str, source: st
     page.get_by_role("option", name=source).click()
     page.get_by_role("button", name="Rebuild", exact=True).click()
     see(page, told)
+
+
+def test_a_click_is_not_lost_while_the_page_of_a_view_connects(stage: Stage, new_page: NewPage) -> None:
+    page = new_page(viewport={"width": 1280, "height": 800})
+    held: list[WebSocketRoute] = []
+
+    def hold(socket: WebSocketRoute) -> None:
+        held.append(socket)
+
+    page.route_web_socket("**/_nicegui_ws/**", hold)
+    page.goto(f"{stage.url}/console/views/con-by-key")
+    page.get_by_role("button", name="Rebuild …").hover()
+    page.mouse.down()
+    assert not page.evaluate("window.did_handshake")
+    for socket in held:
+        socket.connect_to_server()
+    page.get_by_label("At least").wait_for()
+    page.mouse.up()
+    page.get_by_label("From").wait_for()
 
 
 def test_somebody_elses_rebuild_is_told_while_it_lasts(

@@ -8,8 +8,9 @@ signed in with (`console.sign_in`). Used by one event loop.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from nicegui import context, ui
@@ -30,6 +31,7 @@ SECTIONS = (
     ("Config", "/console/config", "tune"),
 )
 _REFRESH_S = 2.0
+_FIRST_S = 1.0  # NiceGUI gives up on a page that takes three
 _CURL_LINES_MAX = 12
 
 
@@ -56,17 +58,26 @@ class Page:
         return curl_line(asked, self._base_url, with_token=self._token() is not None)
 
     def every(self, refresh: Refresh, seconds: float = _REFRESH_S) -> None:
-        """Refresh now and every ``seconds``, while the browser is connected."""
+        """Refresh as soon as the browser is connected and every ``seconds``, for as long as it is."""
+        ui.timer(seconds, lambda: self._guarded(refresh), immediate=True)
 
-        async def guarded() -> None:
-            try:
-                await refresh()
-            except GatewayError as error:
-                self.complain(error)
-            else:
-                self.calm()
+    async def fill(self, refresh: Refresh) -> None:
+        """Refresh while the page is built, for a page whose buttons the first refresh would move.
 
-        ui.timer(seconds, guarded, immediate=True)
+        A button that moves between the press and the release of the mouse gets no click. A gateway that does not answer
+        within a second leaves it to the refreshes that follow.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FIRST_S):
+                await self._guarded(refresh)
+
+    async def _guarded(self, refresh: Refresh) -> None:
+        try:
+            await refresh()
+        except GatewayError as error:
+            self.complain(error)
+        else:
+            self.calm()
 
     def complain(self, error: GatewayError) -> None:
         """Show what the gateway said, until a refresh succeeds."""

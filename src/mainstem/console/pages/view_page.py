@@ -49,7 +49,9 @@ _UNDER_WAY = "A rebuild is under way."
 async def show(client: GatewayClient, view: str) -> None:
     """Build the page."""
     with page(client, view, "Views", (("Views", "/console/views"),)) as this:
-        _View(this, view)
+        shown = _View(this, view)
+        await this.fill(shown.refresh)
+        this.every(shown.refresh)
 
 
 class _View:
@@ -85,7 +87,6 @@ class _View:
                 self._build_verification()
             with card("Rebuild"):
                 self._build_rebuild()
-        this.every(self._refresh)
 
     def _build_verification(self) -> None:
         text(
@@ -131,7 +132,8 @@ class _View:
             path("views", self._view, "verify"), {"full": None if self._is_full.value else "false"}, "POST"
         )
 
-    async def _refresh(self) -> None:
+    async def refresh(self) -> None:
+        """Show how the view is now."""
         view = await self._page.ask(self._about)
         set_state(self._state, view["state"])
         self._detail.text = view["detail"] or ""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.produce.producers import BatchStamps
 from mainstem.client.wire.produce.transactions import TransactionalProducer
-from mainstem.errors import MainstemError
+from mainstem.errors import MainstemError, RecordTooLargeError
 from mainstem.model import Position, TopicPartition
 from mainstem.pipelines.progress import PROGRESS_TOPIC
 from mainstem.postgres.captured_state import CapturedState, read_state
@@ -123,6 +123,17 @@ class TransactionWriter:
 
     def _send(self, topic: str) -> None:
         gathered = self._gathered.pop(topic)
+        try:
+            self._send_rows(topic, gathered)
+        except RecordTooLargeError as error:
+            sizes = [len(value or "") for value in gathered.values]
+            key = gathered.keys[sizes.index(max(sizes))][:80]
+            raise RecordTooLargeError(
+                f"the row with key {key.decode(errors='replace')} has {max(sizes):,} characters, too many for "
+                f"topic {topic}: raise the topic's max.message.bytes, or leave the table out"
+            ) from error
+
+    def _send_rows(self, topic: str, gathered: _Gathered) -> None:
         count = self._client.partition_count(topic)
         keys = pa.array(gathered.keys, pa.binary())
         values = pa.array(gathered.values, pa.string())

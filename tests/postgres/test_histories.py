@@ -19,7 +19,7 @@ SEEDS = int(os.environ.get("MAINSTEM_POSTGRES_SEEDS", "4"))
 STEPS = 250
 TABLE = """
 CREATE TABLE orders (
-  a text COLLATE "en-x-icu", b numeric, note text, tags jsonb, data bytea, at timestamptz, PRIMARY KEY (a, b) DEFERRABLE
+  a text COLLATE "en-x-icu", b numeric, note text, tags jsonb, data bytea, at timestamptz, PRIMARY KEY (a, b)
 );
 ALTER TABLE orders ALTER note SET STORAGE EXTERNAL, ALTER data SET STORAGE EXTERNAL;
 """

@@ -31,6 +31,11 @@ def refusal(shop: Shop, *tables: str, again: bool = False) -> MainstemError:
         ("CREATE VIEW orders AS SELECT 1 AS id", "orders", "is not a table"),
         ("CREATE TABLE orders (id int)", "orders", "has no primary key"),
         ("CREATE TABLE orders (id int PRIMARY KEY DEFERRABLE)", "orders", "a DEFERRABLE one"),
+        (
+            "CREATE TABLE orders (id int PRIMARY KEY DEFERRABLE); ALTER TABLE orders REPLICA IDENTITY FULL",
+            "orders",
+            "a DEFERRABLE one",
+        ),
         ("CREATE UNLOGGED TABLE orders (id int PRIMARY KEY)", "orders", "is not logged"),
         (f"{ORDERS}; ALTER TABLE orders REPLICA IDENTITY NOTHING", "orders", "REPLICA IDENTITY DEFAULT"),
         ('CREATE TABLE orders (id int PRIMARY KEY, "ID" int)', "orders", "do not differ by case"),
@@ -100,6 +105,7 @@ def test_a_user_without_rights_is_told_which(shop: Shop, postgres_cluster: Postg
     ("dsn", "error", "said"),
     [
         ("nonsense", ConfigError, "the DSN cannot be read"),
+        ("postgresql://u:wrong/x@127.0.0.1/postgres", ConfigError, "the DSN cannot be read"),
         ("postgresql://nobody:wrong@127.0.0.1:{port}/postgres", ConfigError, "refuses the login"),
         ("postgresql://postgres@127.0.0.1:{port}/postgres", ConfigError, "refuses the login"),
         ("host={directory} port={port} user=postgres dbname=absent", ConfigError, "does not exist"),

@@ -110,8 +110,8 @@ class TableChanges:
         known: Mapping[str, str] | None = None
         if UNCHANGED in new:
             known = self._known_values(table, old_key, new)
-            if known is None:
-                self._update_unknown(table, old_key, key, new)
+            if known is None or not known.keys() >= set(encoder.unchanged(new)):
+                self._update_unknown(table, old_key, key, new, is_captured=known is not None)
                 return
         if old_key != key:
             self._writer.write(table, old_key, None, "d")
@@ -121,7 +121,7 @@ class TableChanges:
         return table.encoder.value(old) if self._settings.envelope == "debezium" else None
 
     def _known_values(self, table: CapturedTable, key: bytes, new: Values) -> Mapping[str, str] | None:
-        """The JSON of the columns that ``new`` leaves out, from the row's latest record; None where it has none.
+        """The JSON of the row's columns, from its latest record; None where it has none.
 
         A value that stands beside the row is put into ``new``, as its text.
         """
@@ -141,9 +141,11 @@ class TableChanges:
         for place, name in enumerate(table.encoder.names):
             if new[place] is UNCHANGED and name in beside:
                 new[place] = str(json.loads(beside[name]))
-        return fields if fields.keys() >= set(table.encoder.unchanged(new)) else None
+        return fields
 
-    def _update_unknown(self, table: CapturedTable, old_key: bytes, key: bytes, new: Values) -> None:
+    def _update_unknown(
+        self, table: CapturedTable, old_key: bytes, key: bytes, new: Values, *, is_captured: bool
+    ) -> None:
         """A change that leaves values out which the topic does not have: a snapshot will read the row.
 
         One is under way, or begins now: a column of large values was renamed, or records of the topic were deleted.
@@ -152,7 +154,7 @@ class TableChanges:
         window = self._writer.window_of(table)
         if old_key != key:
             self._writer.write(table, old_key, None, "d")
-        if state.is_done or old_key != key:  # a snapshot may have read beyond the new key already
+        if is_captured or state.is_done or old_key != key:  # a snapshot may have read beyond the new key already
             columns = ", ".join(table.encoder.unchanged(new))
             _LOG.warning("table %s is read again: its topic has no value of column %s", table.name, columns)
             again = replace(state, is_done=False, after=None, rows=0)

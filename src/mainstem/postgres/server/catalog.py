@@ -21,6 +21,8 @@ OLDEST: Final = 140_000
 _CONNECT_S: Final = 10
 _STATEMENT_MS: Final = 60_000
 _UNREACHABLE: Final = (psycopg2.OperationalError, psycopg2.InterfaceError)
+_WRONG_DSN_WORDS: Final = ("invalid ", "missing ", "unterminated ", "unexpected ", "end of string", "could not parse")
+"""How libpq begins when it cannot read a DSN; it then quotes parts of it."""
 _REFUSED_WORDS: Final = ("password authentication failed", "no password supplied", "does not exist", "no pg_hba.conf")
 
 
@@ -71,7 +73,8 @@ def database_of(dsn: str) -> str:
 
 
 def _wrong_dsn(error: Exception) -> ConfigError:
-    return ConfigError(f"the DSN cannot be read: use host=… dbname=…, or postgresql://…; {_word(error)}")
+    """The words of libpq may repeat a part of a password, so they are left out."""
+    return ConfigError(f"the DSN cannot be read ({type(error).__name__}): use host=… dbname=…, or postgresql://…")
 
 
 def connect(dsn: str, *, replication: bool = False) -> Any:
@@ -108,6 +111,8 @@ def connect(dsn: str, *, replication: bool = False) -> Any:
 
 def _login_error(error: Exception) -> MainstemError:
     text = _word(error)
+    if text.startswith(_WRONG_DSN_WORDS):
+        return _wrong_dsn(error)
     if any(word in text for word in _REFUSED_WORDS):
         return ConfigError(f"the database refuses the login: {text}")
     return DatabaseUnavailableError(f"the database cannot be reached: {text}")
@@ -178,7 +183,7 @@ def warnings_of(connection: Any) -> list[str]:
 _TABLES: Final = """
 SELECT c.oid, c.relkind, c.relreplident, c.relpersistence,
   (SELECT i.indexrelid FROM pg_index i
-   WHERE i.indrelid = c.oid AND i.indisprimary AND (i.indimmediate OR c.relreplident <> 'd')),
+   WHERE i.indrelid = c.oid AND i.indisprimary AND i.indimmediate),
   (SELECT i.indexrelid FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident),
   has_table_privilege(c.oid, 'SELECT'), row_security_active(c.oid)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s

@@ -14,6 +14,7 @@ from mainstem.protocol.messages.alter_client_quotas import (
     RequestEntityData,
     RequestEntryData,
 )
+from mainstem.protocol.messages.fetch import FetchRequest, ReplicaState
 from tests.hostile import mutations
 
 TIMES = 3_000
@@ -27,6 +28,12 @@ def test_damage_makes_no_request_that_has_no_answer() -> None:
     assert not mutations._asks_for_no_answer(
         struct.pack(">i", len(no_acks)) + no_acks.replace(b"-\x00\x00", b"-\x00\x01")
     )
+
+
+def test_changes_of_a_request_leave_the_defaults_that_all_requests_share() -> None:
+    for seed in range(300):
+        mutations.mutated_frame(FetchRequest.__api_key__, 18, random.Random(seed))
+    assert FetchRequest.of_defaults().replica_state == ReplicaState(replica_id=-1, replica_epoch=-1)
 
 
 def test_repeats_of_repeats_are_never_encoded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import random
 import uuid
@@ -63,7 +64,8 @@ _OWN_TAGS_FROM = 32_000  # Mainstem's own; kio refuses tags that it does not kno
 def random_struct(cls: type[Struct], version: int, rng: random.Random) -> Any:
     values: dict[str, Any] = {}
     for field in cls.__fields__:
-        value = field.default_value()
+        # A copy: all messages share one default, and who uses this may change it.
+        value = copy.deepcopy(field.default_value())
         is_own = field.tag is not None and field.tag >= _OWN_TAGS_FROM
         if version in field.versions and not (version in field.tagged and rng.random() < 0.5) and not is_own:
             value = random_value(field, field.kind, version, rng)

@@ -123,3 +123,20 @@ def test_values_of_an_encoded_topic_are_json_at_the_command(
     assert command.run("read", mainstem_topic).out == '0:0\tk\t{"a":1}\n'
     refused = command.run("append", mainstem_topic, '{"a": "x"}')
     assert (refused.code, "column 'a': \"x\" is not INT" in refused.error) == (1, True)
+
+
+def test_lines_for_an_encoded_topic_are_encoded_and_a_wrong_one_is_numbered(
+    command: Commands, mainstem_log: Log, mainstem_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register_topic(mainstem_log, mainstem_topic, schema_of("a INT"), (), "avro")
+    monkeypatch.setattr("mainstem.cli.records.append._BLOCK_BYTES", 20)  # so that lines are cut between two reads
+    lines = "".join(f'{{"a": {number}}}\n' for number in range(10))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+    assert command.run("append", mainstem_topic, "--json").json["records"] == 10
+    values = [json.loads(line.split("\t")[2]) for line in command.run("read", mainstem_topic).out.splitlines()]
+    assert values == [{"a": number} for number in range(10)]
+    wrong = lines + '{"a": "x"}\n{"a": 1}'
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(wrong.encode())))
+    assert command.run("append", mainstem_topic).error == (
+        f"line 11: topic {mainstem_topic}: column 'a': \"x\" is not INT; the lines before it may have been appended"
+    )

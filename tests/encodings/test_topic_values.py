@@ -9,6 +9,7 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
+from mainstem.client.values import value_bytes
 from mainstem.encodings.frames import schema_id_of
 from mainstem.encodings.registration import register_topic
 from mainstem.encodings.topic_values import Codec
@@ -141,16 +142,18 @@ def test_a_truncated_value_is_refused(mainstem_log: Log, encoding: str) -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ({"id": "x"}, r"value 1: column 'id': \"x\" is not BIGINT"),
-        ({"other": 1}, "value 1: there is no column 'other'; there are id, name,"),
-        ([1], "value 1: the value is JSON, but not an object"),
-        ("text", "value 1: the value is not JSON"),
+        ({"id": "x"}, r"column 'id': \"x\" is not BIGINT"),
+        ({"other": 1}, "column 'other' does not exist; the columns are id, name,"),
+        ([1], "the value is JSON, but not an object"),
+        ("text", "the value is not JSON"),
     ],
 )
 def test_a_value_that_does_not_fit_is_not_encoded(mainstem_log: Log, encoding: str, value: Any, reason: str) -> None:
     topic = topic_of(mainstem_log, FLAT, encoding)
     with pytest.raises(SchemaError, match=f"topic {topic}: {reason}"):
         Codec(mainstem_log).encode(topic, value)
+    with pytest.raises(SchemaError, match=f"topic {topic}: value 2: {reason}"):
+        Codec(mainstem_log).encode_many(topic, [b"{}", value_bytes(value)])
 
 
 def test_a_topic_of_plain_json_stays_so(mainstem_log: Log) -> None:

@@ -15,3 +15,18 @@ def test_a_planner_loads_no_decoder_or_encoder(module: str) -> None:
     program = f"import sys, {module}; print([name for name in '{OF_TASKS}'.split() if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("mainstem.pipelines.deploy", "numba pyarrow"),
+        ("mainstem.spark.runner", "numba"),
+        ("mainstem.spark.sink.outputs", "numba"),
+        ("mainstem.views.host.host", "mainstem.record.native.native_avro mainstem.registry"),
+    ],
+)
+def test_topics_of_json_do_not_load_what_encoded_topics_need(module: str, absent: str) -> None:
+    program = f"import sys, {module}; print([name for name in '{absent}'.split() if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == "[]"

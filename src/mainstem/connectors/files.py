@@ -25,6 +25,7 @@ from mainstem.connectors.tables import EncodedRows, RowsFile, Wanted
 from mainstem.errors import InputError
 from mainstem.lake.installed import require_iceberg
 from mainstem.model import Position
+from mainstem.schema.registry import lookup
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
@@ -55,7 +56,7 @@ def load(
     started_s = time.monotonic()
     rungs: dict[str, int] = {}
     files = [(path, open_rows(path, options, rungs)) for path in paths]
-    registered = _registered(log, topic)
+    registered = lookup(log, topic)
     schema = registered.schema if registered else None
     key = options.key or (registered.key if registered else ())
     encoding = registered.encoding if registered else None
@@ -161,14 +162,8 @@ def _with_schema(
     log: Log, topic: RegisteredSchema, encoding: str, encoded: Iterator[EncodedRows]
 ) -> Iterator[EncodedRows]:
     """The rows with their values in the topic's encoding instead of JSON."""
+    from mainstem.encodings.encoders import encoder_of
     from mainstem.encodings.json_values import encoded_values
-    from mainstem.encodings.registration import encoder_of
 
     encoder = encoder_of(log, topic.topic, topic.schema, encoding)
     return (rows._replace(values=encoded_values(rows.values, encoder)) for rows in encoded)
-
-
-def _registered(log: Log, topic: str) -> RegisteredSchema | None:
-    from mainstem.schema.registry import lookup
-
-    return lookup(log, topic)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import NamedTuple
 
 import numpy as np
@@ -62,7 +63,10 @@ def _is_refused(is_object: pa.Array | None, row: int) -> bool:
 
 
 def encoded_values(values: pa.Array, encoder: ValueEncoder) -> pa.Array:
-    """JSON objects (text or bytes, null for a tombstone) as encoded values. Raises SchemaError, which names the row."""
+    """JSON objects (text or bytes, null for a tombstone) as encoded values. Raises SchemaError, which names the value.
+
+    A single value is not numbered: its caller knows which one it is.
+    """
     fields = [JsonField(field.name, field.type) for field in arrow_schema(encoder.columns)]
     decoded = decode(values, fields)
     valid = np.asarray(values.is_valid())
@@ -70,13 +74,19 @@ def encoded_values(values: pa.Array, encoder: ValueEncoder) -> pa.Array:
     if len(bad):
         value = values[int(bad[0])].as_py()
         data = value.encode() if isinstance(value, str) else value
-        raise SchemaError(f"value {int(bad[0]) + 1}: {reason(data, int(decoded.verdicts[bad[0]]))}")
+        raise SchemaError(numbered(int(bad[0]), values) + reason(data, int(decoded.verdicts[bad[0]])))
     for number, column in enumerate(decoded.columns):
         if column.misfits is not None and column.misfits.any():
             row = int(np.flatnonzero(column.misfits)[0])
             name = encoder.columns.columns[number]
-            raise SchemaError(f"value {row + 1}: column {name.name!r}: {decoded.shown(number, row)} is not {name.type}")
+            shown = f"column {name.name!r}: {decoded.shown(number, row)} is not {name.type}"
+            raise SchemaError(numbered(row, values) + shown)
     arrays = [column.array for column in decoded.columns]
     rows = pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(encoder.columns))
     encoded = encoder.encode(rows)
     return encoded if valid.all() else pc.if_else(pa.array(valid), encoded, pa.scalar(None, pa.binary()))
+
+
+def numbered(row: int, values: Sized) -> str:
+    """The beginning of an error about one of several values; empty where it is the only one."""
+    return f"value {row + 1}: " if len(values) > 1 else ""

@@ -18,15 +18,15 @@ import pyarrow as pa
 from mainstem.client.log import Log
 from mainstem.client.values import value_bytes
 from mainstem.clock import Clock
+from mainstem.encodings.encoders import encoder_of
 from mainstem.encodings.frames import header_frame
-from mainstem.encodings.json_values import JsonValues, encoded_values, json_values
-from mainstem.encodings.registration import encoder_of
+from mainstem.encodings.json_values import JsonValues, encoded_values, json_values, numbered
 from mainstem.encodings.value_decoder import SchemaDecoder
 from mainstem.encodings.value_encoder import ValueEncoder
 from mainstem.encodings.writer_schemas import WriterSchemas
 from mainstem.errors import SchemaError
 from mainstem.model import Record
-from mainstem.registry.registry import Registry
+from mainstem.registry.registry import registry_of
 from mainstem.schema.registry import KnownSchemas, RegisteredSchema
 
 
@@ -36,7 +36,7 @@ class Codec:
     def __init__(self, log: Log, clock: Clock | None = None) -> None:
         self._log = log
         self._topics = KnownSchemas(log, clock)
-        self._decoder = SchemaDecoder(WriterSchemas(Registry(log)))
+        self._decoder = SchemaDecoder(WriterSchemas(registry_of(log)))
         self._lock = threading.Lock()
         self._encoders: dict[RegisteredSchema, ValueEncoder] = {}
 
@@ -110,14 +110,14 @@ def _place(record: Record) -> str:
 def _refuse_other_fields(topic: RegisteredSchema, values: list[bytes | None]) -> None:
     """Raise SchemaError for a field that is not a column: the schema has no place for it, and it would be lost."""
     names = frozenset(topic.schema.names)
-    for number, value in enumerate(values, 1):
+    for number, value in enumerate(values):
         try:
             fields = json.loads(value) if value is not None else {}
         except ValueError:
-            continue  # the check of the values says why
+            continue  # the check of the values reports it
         others = sorted(fields.keys() - names) if isinstance(fields, dict) else []
         if others:
             raise SchemaError(
-                f"topic {topic.topic}: value {number}: there is no column {others[0]!r}; there are "
+                f"topic {topic.topic}: {numbered(number, values)}column {others[0]!r} does not exist; the columns are "
                 f"{', '.join(topic.schema.names)}"
             )

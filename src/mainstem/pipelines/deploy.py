@@ -11,7 +11,7 @@ topics. That progress will not move again, so a reader that waits for it to cove
 from __future__ import annotations
 
 from mainstem.client.log import Log
-from mainstem.encodings.registration import register_topic, schema_text
+from mainstem.encodings.registration import register_topic
 from mainstem.errors import DefinitionError, MainstemError, SchemaError
 from mainstem.pipelines.app import App
 from mainstem.pipelines.definitions import Topic
@@ -113,6 +113,8 @@ def _schema(topic: Topic) -> TopicSchema:
 
 
 def _check_encoding(topic: Topic, schema: TopicSchema) -> None:
+    from mainstem.encodings.encoders import schema_text  # loads Arrow, which topics of JSON do not need
+
     assert topic.encoding is not None
     try:
         schema_text(topic.name, schema, topic.encoding)

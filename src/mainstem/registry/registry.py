@@ -6,6 +6,8 @@ raises RegistryError as its name in ``errors`` says, and LogUnavailableError.
 
 from __future__ import annotations
 
+import functools
+
 from mainstem.client.log import Log
 from mainstem.registry import deletion, errors, registration, settings
 from mainstem.registry.formats.schema_format import ParsedSchema
@@ -210,6 +212,12 @@ class RegistrySettings:
     def delete_mode(self, subject: str, *, recursive: bool = False) -> str:
         """Take a mode back; the result is what it was."""
         return self._store.write(lambda state: settings.delete_mode(state, subject, recursive=recursive))
+
+
+@functools.lru_cache(maxsize=4)
+def registry_of(log: Log) -> Registry:
+    """The registry of a log that its readers and writers share: it reads the schemas topic once."""
+    return Registry(log)
 
 
 def _aliased(state: RegistryState, subject: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, cast
 
 import typer
 
@@ -14,12 +15,14 @@ from mainstem.cli.output import note, out, out_json
 from mainstem.errors import InputError, SchemaError
 
 if TYPE_CHECKING:
+    from io import BufferedReader
+
     from mainstem.client.append.append_options import AppendOptions
     from mainstem.client.log import Log
     from mainstem.client.records import NewRecord
     from mainstem.model import Position
 
-_Value = TypeVar("_Value", bound=Any)
+_BLOCK_BYTES: Final = 1 << 20
 
 
 def append(  # noqa: PLR0913 - a command's options are its parameters
@@ -67,11 +70,10 @@ def append(  # noqa: PLR0913 - a command's options are its parameters
             _Wanted(tombstone, validate, json),
         )
         return
-    values: Iterable[bytes | None] = [None] if tombstone else [value.encode()] if value is not None else _lines()
+    has_lines = value is None and not tombstone
+    blocks = _lines() if has_lines else [[None if value is None else value.encode()]]
     with connect(bootstrap) as log:
-        if validate:
-            values = _fitting(log, topic, values, has_lines=value is None and not tombstone)
-        values = _encoded(log, topic, values)
+        values = _ready(log, topic, blocks, validate=validate, has_lines=has_lines)
         counted = _Counted(NewRecord(one, key, headers, partition) for one in values)
         position = log.append_many(topic, counted)
     _show(topic, counted.records, position, as_json=json)
@@ -91,24 +93,65 @@ def _append_with_options(
     """Append one record under conditions, or with an idempotency key."""
     if record.value is None and not wanted.tombstone:
         raise InputError("conditions and idempotency keys are for one record: give a VALUE, or --tombstone")
-    from mainstem.encodings.encoded_records import encoded_records
-
     with connect(bootstrap) as log:
-        if wanted.validate:
-            list(_fitting(log, topic, [record.value], has_lines=False))
-        [value] = encoded_records(log).encoded(topic, [record.value])
+        [value] = _as_stored(log, topic, validate=wanted.validate)([record.value])
         position = log.append(
             topic, value, key=record.key, headers=record.headers, partition=record.partition, **options
         )
     _show(topic, 1, position, as_json=wanted.json)
 
 
-def _encoded(log: Log, topic: str, values: Iterable[bytes | None]) -> Iterator[bytes | None]:
-    """The values as the topic has them: of an encoded one, JSON objects by its schema. Each is sent as it comes."""
+def _ready(
+    log: Log, topic: str, blocks: Iterable[Sequence[bytes | None]], *, validate: bool, has_lines: bool
+) -> Iterator[bytes | None]:
+    """The values as the topic has them: of an encoded topic, JSON objects in its encoding.
+
+    Lines are sent as they come, so those before a wrong one may be appended. Raises SchemaError with the line's number.
+    """
+    as_stored = _as_stored(log, topic, validate=validate)
+    lines_before = 0
+    for block in blocks:
+        try:
+            values = as_stored(block)
+        except SchemaError:
+            if not has_lines:
+                raise
+            yield from _line_by_line(as_stored, block, lines_before)
+        else:
+            yield from values
+        lines_before += len(block)
+
+
+def _as_stored(log: Log, topic: str, *, validate: bool) -> Callable[[Sequence[bytes | None]], Sequence[bytes | None]]:
     from mainstem.encodings.encoded_records import encoded_records
 
-    for value in values:
-        yield from encoded_records(log).encoded(topic, [value])
+    records = encoded_records(log)
+    if not validate:
+        return functools.partial(records.encoded, topic)
+    from mainstem.schema.validation import Validator  # loads Arrow and the native kernels
+
+    validator = Validator(log)
+
+    def checked(values: Sequence[bytes | None]) -> Sequence[bytes | None]:
+        for value in values:
+            validator.require(topic, value)
+        return records.encoded(topic, values)
+
+    return checked
+
+
+def _line_by_line(
+    as_stored: Callable[[Sequence[bytes | None]], Sequence[bytes | None]],
+    lines: Sequence[bytes | None],
+    lines_before: int,
+) -> Iterator[bytes | None]:
+    """The lines before the wrong one; then SchemaError with its number."""
+    for number, line in enumerate(lines, lines_before + 1):
+        try:
+            yield from as_stored([line])
+        except SchemaError as error:
+            before = "; the lines before it may have been appended" if number > 1 else ""
+            raise SchemaError(f"line {number}: {error}{before}") from error
 
 
 def _show(topic: str, records: int, position: Position, *, as_json: bool) -> None:
@@ -133,28 +176,14 @@ class _Counted:
             yield record
 
 
-def _fitting(log: Log, topic: str, values: Iterable[_Value], *, has_lines: bool) -> Iterator[_Value]:
-    """The values, each after it has been found to fit the topic's schema. Raises SchemaError, with the line's number.
-
-    Lines are sent as they come, so those before a wrong one may be appended.
-    """
-    from mainstem.schema.validation import Validator  # loads Arrow and the native kernels
-
-    validator = Validator(log)
-    for number, value in enumerate(values, 1):
-        try:
-            validator.require(topic, value)
-        except SchemaError as error:
-            if not has_lines:
-                raise
-            before = "; the lines before it may have been appended" if number > 1 else ""
-            raise SchemaError(f"line {number}: {error}{before}") from error
-        yield value
-
-
-def _lines() -> Iterator[bytes]:
-    for line in sys.stdin.buffer:
-        yield line.rstrip(b"\r\n")
+def _lines() -> Iterator[list[bytes]]:
+    """The lines of standard input, those together that have come together."""
+    source, rest = cast("BufferedReader", sys.stdin.buffer), b""
+    while block := source.read1(_BLOCK_BYTES):
+        *lines, rest = (rest + block).split(b"\n")
+        yield [line.rstrip(b"\r") for line in lines]
+    if rest:
+        yield [rest.rstrip(b"\r")]
 
 
 def _header(text: str) -> tuple[str, bytes]:

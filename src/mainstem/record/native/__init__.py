@@ -1,6 +1,7 @@
 """Kernels compiled by numba.
 
 * ``native_kernel``: compiles kernels and keeps them on disk
+* ``native_varint``: writes numbers as varints
 * ``native_walk``: walks the records of a batch
 * ``native_check``: the check of a producer's records
 * ``walk_code``: the compiled check in a file, so that a process need not load numba

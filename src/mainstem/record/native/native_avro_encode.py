@@ -26,32 +26,7 @@ from mainstem.record.native.native_kernel import (
     kernel,
     store_byte,
 )
-
-
-@helper
-def _zigzag(number: Native) -> Native:
-    return np.uint64(number << 1) ^ np.uint64(number >> 63)
-
-
-@helper
-def _number_bytes(number: Native) -> Native:
-    rest = _zigzag(number) >> np.uint64(7)
-    count: Native = np.int64(1)
-    while rest != 0:
-        rest >>= np.uint64(7)
-        count += 1
-    return count
-
-
-@helper
-def _put_number(at: Native, number: Native) -> Native:
-    rest = _zigzag(number)
-    while rest >= 0x80:
-        store_byte(at, np.int64(rest & np.uint64(0x7F)) | 0x80)
-        rest >>= np.uint64(7)
-        at += 1
-    store_byte(at, np.int64(rest))
-    return at + 1
+from mainstem.record.native.native_varint import put_varint, varint_bytes
 
 
 @helper
@@ -64,9 +39,9 @@ def _put_little_endian(at: Native, number: Native, count: Native) -> Native:
 @helper
 def _field_bytes(kind: Native, first: Native, second: Native) -> Native:
     if kind == LONG:
-        return _number_bytes(first)
+        return varint_bytes(first)
     if kind == BYTES_KIND:
-        return _number_bytes(second) + second
+        return varint_bytes(second) + second
     if kind == FLOAT:
         return np.int64(4)
     return np.int64(8) if kind == DOUBLE else np.int64(1)
@@ -75,9 +50,9 @@ def _field_bytes(kind: Native, first: Native, second: Native) -> Native:
 @helper
 def _put_field(at: Native, source: Native, kind: Native, first: Native, second: Native) -> Native:
     if kind == LONG:
-        return _put_number(at, first)
+        return put_varint(at, first)
     if kind == BYTES_KIND:
-        at = _put_number(at, second)
+        at = put_varint(at, second)
         copy_bytes(at, source + first, second)
         return at + second
     if kind == FLOAT:

@@ -26,6 +26,7 @@ from mainstem.record.native.native_kernel import (
     load_byte,
     store_byte,
 )
+from mainstem.record.native.native_varint import put_varint, varint_bytes
 
 # Rows of the notes on records: a column for each. A size of -1 is null. Headers are a range of the notes on headers.
 KEY_AT, KEY_SIZE, VALUE_AT, VALUE_SIZE, TIMESTAMP, FIRST_HEADER, HEADERS_END = range(7)
@@ -45,41 +46,14 @@ _SEED = 0x9747B28C
 
 
 @helper
-def _zigzag(number: Native) -> Native:
-    return np.uint64(number << 1) ^ np.uint64(number >> 63)
-
-
-@helper
-def _varint_bytes(number: Native) -> Native:
-    rest = _zigzag(number) >> np.uint64(7)
-    count: Native = np.int64(1)
-    while rest != 0:
-        rest >>= np.uint64(7)
-        count += 1
-    return count
-
-
-@helper
-def _put_varint(at: Native, number: Native) -> Native:
-    """Write the number at this address; the address behind it."""
-    rest = _zigzag(number)
-    while rest >= 0x80:
-        store_byte(at, np.int64(rest & np.uint64(0x7F)) | 0x80)
-        rest >>= np.uint64(7)
-        at += 1
-    store_byte(at, np.int64(rest))
-    return at + 1
-
-
-@helper
 def _field_bytes(size: Native) -> Native:
-    return _varint_bytes(size) + (size if size > 0 else np.int64(0))
+    return varint_bytes(size) + (size if size > 0 else np.int64(0))
 
 
 @helper
 def _put_field(at: Native, source: Native, size: Native) -> Native:
     """Write length and bytes of a key, a value or a header's; the address behind it."""
-    at = _put_varint(at, size)
+    at = put_varint(at, size)
     if size <= 0:
         return at
     copy_bytes(at, source, size)
@@ -88,7 +62,7 @@ def _put_field(at: Native, source: Native, size: Native) -> Native:
 
 @helper
 def _headers_bytes(header_notes: Native, first: Native, end: Native) -> Native:
-    total = _varint_bytes(end - first)
+    total = varint_bytes(end - first)
     for header in range(first, end):
         total += _field_bytes(header_notes[NAME_SIZE, header]) + _field_bytes(header_notes[HEADER_SIZE, header])
     return total
@@ -119,23 +93,23 @@ def write_payloads(
         time = notes[TIMESTAMP, n]
         fixed = 1 + _field_bytes(notes[KEY_SIZE, n]) + _field_bytes(notes[VALUE_SIZE, n])
         fixed += _headers_bytes(header_notes, notes[FIRST_HEADER, n], notes[HEADERS_END, n])
-        size = fixed + _varint_bytes(time - base_time) + _varint_bytes(count)
-        if batch < 0 or _varint_bytes(size) + size > room or not _delta_fits(time, base_time):
+        size = fixed + varint_bytes(time - base_time) + varint_bytes(count)
+        if batch < 0 or varint_bytes(size) + size > room or not _delta_fits(time, base_time):
             base_time, count, room = time, np.int64(0), max_batch_bytes - HEADER_BYTES
             size = fixed + 2
-            if _varint_bytes(size) + size > room:
+            if varint_bytes(size) + size > room:
                 return batch + 1, np.int64(n)
             batch += 1
             payloads[batch, START] = at - origin
             payloads[batch, BASE_TIME] = payloads[batch, MAX_TIME] = time
         before = at
-        at = _put_varint(at, size)
+        at = put_varint(at, size)
         store_byte(at, np.int64(0))
-        at = _put_varint(at + 1, time - base_time)
-        at = _put_varint(at, count)
+        at = put_varint(at + 1, time - base_time)
+        at = put_varint(at, count)
         at = _put_field(at, notes[KEY_AT, n], notes[KEY_SIZE, n])
         at = _put_field(at, notes[VALUE_AT, n], notes[VALUE_SIZE, n])
-        at = _put_varint(at, notes[HEADERS_END, n] - notes[FIRST_HEADER, n])
+        at = put_varint(at, notes[HEADERS_END, n] - notes[FIRST_HEADER, n])
         for header in range(notes[FIRST_HEADER, n], notes[HEADERS_END, n]):
             at = _put_field(at, header_notes[NAME_AT, header], header_notes[NAME_SIZE, header])
             at = _put_field(at, header_notes[HEADER_AT, header], header_notes[HEADER_SIZE, header])

@@ -20,6 +20,7 @@ import functools
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -27,8 +28,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mainstem.client.log import Log
-from mainstem.encodings.registration import encoder_of
-from mainstem.encodings.value_encoder import ValueEncoder
 from mainstem.errors import ConfigError, MainstemError, ProducerFencedError
 from mainstem.pipelines.definitions import Pipeline, Topic
 from mainstem.schema.types import TopicSchema
@@ -41,6 +40,9 @@ from mainstem.spark.sink.outputs import Output, combined, records_of
 from mainstem.spark.sink.sink_run import Prepared, SinkRun, StepObserver
 from mainstem.spark.sink.transactions import KILLED_AFTER_S, begin_run, decide_and_finish, prepare, resolve_abandoned
 from mainstem.spark.tasks import dead_letters
+
+if TYPE_CHECKING:
+    from mainstem.encodings.value_encoder import ValueEncoder
 
 
 class PipelineQuery(Query):
@@ -80,6 +82,8 @@ class PipelineQuery(Query):
         """How to write an output's values. Raises SchemaError when the schema registry refuses its columns."""
         if topic.encoding is None:
             return None
+        from mainstem.encodings.encoders import encoder_of  # loads the native kernels
+
         return encoder_of(self._log, topic.schema_topic, self.schemas[topic.name], topic.encoding)
 
     def write(self, frame: DataFrame, batch_id: int) -> None:

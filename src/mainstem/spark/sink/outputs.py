@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,9 +18,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from mainstem.client.dead_letters import dead_letter_headers
-from mainstem.encodings.value_encoder import ValueEncoder
 from mainstem.spark.sink.task_appender import HEADERS, Rows
 from mainstem.spark.tasks.json_encode import encode_keys, encode_values
+
+if TYPE_CHECKING:
+    from mainstem.encodings.value_encoder import ValueEncoder
 
 _WHOSE = "_output"
 

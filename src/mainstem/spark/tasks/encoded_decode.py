@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from mainstem.encodings.value_decoder import SchemaDecoder
 from mainstem.encodings.writer_schemas import WriterSchemas
-from mainstem.registry.registry import Registry
+from mainstem.registry.registry import registry_of
 from mainstem.schema.json_rows import DecodedRows
 from mainstem.spark.clients import opened
 from mainstem.spark.options.options import LogOptions
@@ -48,5 +48,5 @@ class EncodedDecoder:
         """The decoder of this process."""
         here = (self.log, os.getpid())
         if here not in _KNOWN:
-            _KNOWN[here] = SchemaDecoder(WriterSchemas(Registry(opened(self.log))))
+            _KNOWN[here] = SchemaDecoder(WriterSchemas(registry_of(opened(self.log))))
         return _KNOWN[here]

@@ -14,9 +14,9 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from mainstem.encodings.encoders import schema_text
 from mainstem.encodings.frames import SchemaId
 from mainstem.encodings.json_values import json_values
-from mainstem.encodings.registration import schema_text
 from mainstem.encodings.value_decoder import SchemaDecoder
 from mainstem.encodings.value_encoder import ValueEncoder
 from mainstem.encodings.writer_schemas import WriterSchema

@@ -7,14 +7,15 @@ value cannot be read; the value is then as it was. Thread-safe, as the schemas a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from mainstem.encodings.frames import without_frames
-from mainstem.encodings.json_values import json_values
-from mainstem.encodings.value_decoder import SchemaDecoder
 from mainstem.schema.types import TopicSchema
 from mainstem.views.stores.store import VALUE_ERROR
+
+if TYPE_CHECKING:
+    from mainstem.encodings.value_decoder import SchemaDecoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,9 @@ class EncodedValues:
 
     def as_json(self, arrow_batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch, which has headers, with its values as JSON. Raises LogUnavailableError."""
+        from mainstem.encodings.frames import without_frames  # loads native kernels, which JSON does not need
+        from mainstem.encodings.json_values import json_values
+
         found = json_values(arrow_batch.column("value"), arrow_batch.column("headers"), self.columns, self.decoder)
         at = arrow_batch.schema.get_field_index("value")
         with_json = arrow_batch.set_column(at, arrow_batch.schema.field(at), found.values)

@@ -1,17 +1,17 @@
-"""The schema that a SQL view's table, or a lake's, is made from, and that says which values of metrics are decimals.
+"""The values of a view's topic: the columns, the key columns, and the reader of encoded values.
 
-In this order: what the App declares, what is registered for the topic, nothing. A derived topic's schema is registered
-when Spark first starts its pipeline; until then there is nothing to make a table from, and the view waits. Other views
-need no schema.
+Columns come from what the App declares, else from what is registered for the topic. A SQL view's table and a lake's are
+made from them, and they say which values of metrics are decimals; other views need no columns. A derived topic's schema
+is registered when Spark first starts its pipeline; until then there is nothing to make a table from, and the view
+waits.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from mainstem.client.log import Log
-from mainstem.encodings.value_decoder import SchemaDecoder
-from mainstem.encodings.writer_schemas import WriterSchemas
-from mainstem.pipelines.definitions import Topic, View
-from mainstem.registry.registry import Registry
+from mainstem.pipelines.definitions import View
 from mainstem.schema.infer import schema_of
 from mainstem.schema.registry import lookup
 from mainstem.schema.types import TopicSchema
@@ -19,40 +19,37 @@ from mainstem.views.feed.encoded_values import EncodedValues
 from mainstem.views.host.runner import NotYetError
 
 
-def schema_of_view(view: View, log: Log, *, is_derived: bool) -> TopicSchema | None:
-    """The schema for ``view``; None where the topic has none. Raises NotYetError, DefinitionError, SchemaError."""
-    if not view.kind.needs_schema:
-        return None
-    return _topic_schema(view.topic, log, is_derived=is_derived)
+class TopicValues(NamedTuple):
+    """The columns for a store that needs them, its key columns, and the reader of encoded values (None: JSON)."""
+
+    schema: TopicSchema | None
+    key: tuple[str, ...]
+    encoded: EncodedValues | None
 
 
-def values_of_view(view: View, log: Log, *, is_derived: bool) -> EncodedValues | None:
-    """How the values of the view's topic are read; None for JSON. Raises as ``schema_of_view``."""
+def values_of_view(view: View, log: Log, *, is_derived: bool) -> TopicValues:
+    """Look up what a view's topic holds. Raises NotYetError, DefinitionError, SchemaError."""
     topic = view.topic
-    encoding = topic.encoding
-    if encoding is None and topic.schema is None:
-        registered = lookup(log, topic.name)
-        encoding = None if registered is None else registered.encoding
-    schema = None if encoding is None else _topic_schema(topic, log, is_derived=is_derived)
-    return None if schema is None else EncodedValues(schema, SchemaDecoder(WriterSchemas(Registry(log))))
-
-
-def _topic_schema(topic: Topic, log: Log, *, is_derived: bool) -> TopicSchema | None:
+    schema, key, encoding = None, topic.key, topic.encoding
     if topic.schema is not None:
-        return schema_of(topic.schema)
-    registered = lookup(log, topic.name)
-    if registered is not None:
-        return registered.schema
-    if is_derived or topic.encoding is not None:
+        schema = schema_of(topic.schema)
+    else:
+        registered = lookup(log, topic.name)
+        if registered is not None:
+            schema, key, encoding = registered.schema, key or registered.key, encoding or registered.encoding
+    if schema is None and (encoding is not None or (view.kind.needs_schema and is_derived)):
         raise NotYetError(
             f"for the schema of topic {topic.name}, which its pipeline or capture registers when it starts"
         )
-    return None
+    encoded = None if schema is None or encoding is None else _encoded(schema, log)
+    return TopicValues(
+        schema if view.kind.needs_schema else None, key if view.kind.needs_schema else topic.key, encoded
+    )
 
 
-def key_of_view(view: View, log: Log) -> tuple[str, ...]:
-    """The key columns of the view's topic, where its store is laid out by a schema. Raises SchemaError."""
-    if not view.kind.needs_schema or view.topic.key or view.topic.schema is not None:
-        return view.topic.key
-    registered = lookup(log, view.topic.name)
-    return () if registered is None else registered.key
+def _encoded(schema: TopicSchema, log: Log) -> EncodedValues:
+    from mainstem.encodings.value_decoder import SchemaDecoder  # loads native kernels, which JSON does not need
+    from mainstem.encodings.writer_schemas import WriterSchemas
+    from mainstem.registry.registry import registry_of
+
+    return EncodedValues(schema, SchemaDecoder(WriterSchemas(registry_of(log))))

@@ -32,7 +32,7 @@ from mainstem.pipelines.definitions import View as ViewDefinition
 from mainstem.views.feed.feed import Feed, LossPolicy, end_of
 from mainstem.views.host.dead_letters import DeadLetterTopic
 from mainstem.views.host.runner import NotYetError, ViewRunner
-from mainstem.views.host.schemas import key_of_view, schema_of_view, values_of_view
+from mainstem.views.host.schemas import values_of_view
 from mainstem.views.past.as_of import AsOf, position_at
 from mainstem.views.past.historical_stores import HistoricalStores
 from mainstem.views.past.past_build import PastBuilder
@@ -382,11 +382,9 @@ class View:
     def _store_definition(self) -> StoreDefinition:
         """Raises NotYetError while the topic's schema is not known."""
         is_derived = self.topic in self._context.derived
-        schema = schema_of_view(self.definition, self._context.log, is_derived=is_derived)
         values = values_of_view(self.definition, self._context.log, is_derived=is_derived)
-        key = key_of_view(self.definition, self._context.log)
         kind, on_damaged = self.definition.kind, self.definition.on_damaged
-        return StoreDefinition(self.name, kind, schema, on_damaged, self.topic, key, values)
+        return StoreDefinition(self.name, kind, values.schema, on_damaged, self.topic, values.key, values.encoded)
 
     def _open_current(self) -> Version:
         definition = self._store_definition()

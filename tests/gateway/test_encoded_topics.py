@@ -70,7 +70,7 @@ def test_a_value_that_cannot_be_read_is_shown_as_it_is(api: httpx.Client, sessio
     ("value", "reason"),
     [
         ({"id": "x"}, "column 'id': \"x\" is not INT"),
-        ({"other": 1}, "there is no column 'other'; there are id, name"),
+        ({"other": 1}, "column 'other' does not exist; the columns are id, name"),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused(

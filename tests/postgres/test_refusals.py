@@ -27,7 +27,7 @@ def refusal(shop: Shop, *tables: str, again: bool = False) -> MainstemError:
 @pytest.mark.parametrize(
     ("statements", "table", "said"),
     [
-        ("SELECT 1", "orders", "there is no table public.orders"),
+        ("SELECT 1", "orders", "table public.orders does not exist in the database"),
         ("CREATE VIEW orders AS SELECT 1 AS id", "orders", "is not a table"),
         ("CREATE TABLE orders (id int)", "orders", "has no primary key"),
         ("CREATE TABLE orders (id int PRIMARY KEY DEFERRABLE)", "orders", "a DEFERRABLE one"),

@@ -34,7 +34,7 @@ class Schemas(Protocol):
     """Where schemas are looked up."""
 
     def schema(self, schema_id: SchemaId) -> WriterSchema | None:
-        """The schema of an id; None when there is none."""
+        """The schema of an id; None for an unknown id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ def database_partition(name: str) -> TopicPartition:
 
 
 def read_state(log: Log, name: str) -> CapturedState:
-    """The state of a capture as the log has it; one that has not begun when there is none. Raises SchemaError."""
+    """The state of a capture as the log has it; one that has not begun when the log has none. Raises SchemaError."""
     state = CapturedState(name)
     for key in (name, capture_key(name)):
         try:

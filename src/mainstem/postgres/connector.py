@@ -140,7 +140,7 @@ class _States:
         self._slot_s = 0.0
 
     def failed(self, error: MainstemError, pause_s: float | None) -> None:
-        """Note a failure; ``pause_s`` until the next try, None when there is none."""
+        """Note a failure; ``pause_s`` until the next try, None when it does not try again."""
         next_try_ms = None if pause_s is None else _now_ms() + round(pause_s * 1000)
         self.status = Status.FAILED if pause_s is None else Status.RESTARTING
         self._failure = Failure(str(error), _now_ms(), next_try_ms)

@@ -139,7 +139,7 @@ def pipeline_metrics(pipelines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _capture_metrics(pipelines: Sequence[Mapping[str, Any]]) -> str:
-    """The family of the captures of databases; nothing where there are none."""
+    """The family of the captures of databases; empty without captures."""
     databases = {each["name"]: each["database"] for each in pipelines if each.get("database")}
     families = [
         (name, text, [({"capture": capture}, found[field]) for capture, found in databases.items() if field in found])

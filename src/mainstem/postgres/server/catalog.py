@@ -205,7 +205,7 @@ def find_table(connection: Any, name: TableName) -> SourceTable:
     found = rows_of(connection, _TABLES, (name.schema, name.name))
     if not found:
         raise ConfigError(
-            f"there is no table {name} in the database; names are as in the catalog, in its letters' case"
+            f"table {name} does not exist in the database; write the name as the catalog has it, with its upper and lower case"
         )
     ((oid, kind, identity, persistence, primary, of_identity, is_readable, is_filtered),) = found
     if kind not in ("r", "p"):

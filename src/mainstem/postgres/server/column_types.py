@@ -57,7 +57,7 @@ class ColumnType:
 
 
 def column_type(found: PostgresType, modifier: int = -1, dimensions: int = 1) -> ColumnType:
-    """The column of a PostgreSQL type; STRING with PostgreSQL's text where there is no closer one.
+    """The column of a PostgreSQL type; STRING with PostgreSQL's text for types without a closer one.
 
     ``dimensions``: those that an array was declared with. PostgreSQL does not hold values to it; others do not fit.
     """

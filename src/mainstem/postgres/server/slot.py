@@ -58,7 +58,7 @@ class SlotState:
 
 
 def find_slot(connection: Any, slot: str) -> SlotState | None:
-    """The slot as it is now; None when there is none."""
+    """The slot as it is now; None when it does not exist."""
     found = rows_of(connection, _SLOT, (slot,))
     if not found:
         return None

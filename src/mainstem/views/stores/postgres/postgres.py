@@ -14,7 +14,7 @@ A value that PostgreSQL refuses and that was not found before (`views.stores.pos
 rows of the batch are then tried by halves. While the database is away every call raises StoreUnavailableError; dead
 letters that were sent before are not sent again by the repeat.
 
-Concurrency: as `views.stores.store` says. The applier has a connection of its own, readers share a few.
+Concurrency: as `views.stores.store` says. The applier has one connection; readers share a few others.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class PostgresStore(ViewStore):
     # ---- how
 
     def _open(self) -> None:
-        """Take the generation, unless it was taken; make a shadow where there is none."""
+        """Take the generation, unless it was taken; make a shadow if it is missing."""
         if self._is_open:
             return
         with self._transaction() as cursor:
@@ -220,7 +220,7 @@ class PostgresStore(ViewStore):
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
-        """A transaction in a connection of its own."""
+        """A transaction in a new connection."""
         session = self._database.connect()
         try:
             with self._database.translated(), session.cursor() as cursor:
@@ -267,7 +267,7 @@ class _Statements:
             yield self._upsert(table)
 
     def _deletions(self, table: Any) -> Iterator[Any]:
-        """Lock the rows in order, then delete them: a DELETE alone has an order of its own."""
+        """Lock the rows in order, then delete them: a DELETE alone may take them in another order."""
         numbers = [sql.Identifier(cell(number)) for number in self._columns.key_numbers]
         names = [sql.Identifier(name) for name in self._columns.key]
         same = [sql.SQL("t.{} = b.{}").format(*each) for each in zip(names, numbers, strict=True)]

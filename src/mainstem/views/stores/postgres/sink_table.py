@@ -109,7 +109,7 @@ class SinkTable:
     def begin(self, cursor: Any) -> None:
         """Exclude other DDL of this schema's sinks until the transaction ends, and make ``mainstem_sinks``.
 
-        Raises StorageError when there is no such schema.
+        Raises StorageError when the schema does not exist.
         """
         if self.schema:
             run(cursor, "SELECT to_regnamespace({})::text", quoted(self.schema))
@@ -117,8 +117,8 @@ class SinkTable:
             run(cursor, "SELECT current_schema()::text")
         [schema] = cursor.fetchone()
         if schema is None:
-            named = f"schema {self.schema}" if self.schema else "schema in the user's search_path"
-            raise StorageError(f"there is no {named} in the database: make it, or name the table as schema.table")
+            named = f"schema {self.schema}" if self.schema else "the schema of the user's search_path"
+            raise StorageError(f"{named} does not exist in the database: make it, or name the table as schema.table")
         run(cursor, "SELECT pg_advisory_xact_lock(hashtext({}))", f"mainstem sinks {schema}")
         if not self._exists(cursor, SINKS_TABLE):
             run(cursor, _REGISTRY, self.registry)

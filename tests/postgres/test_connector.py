@@ -11,7 +11,7 @@ import pytest
 
 from mainstem.cli.main import execute
 from mainstem.client.log import Log
-from mainstem.errors import ConfigError
+from mainstem.errors import ConfigError, ProducerFencedError
 from mainstem.pipelines.overview import Overview
 from mainstem.postgres.connector import Connector
 from mainstem.postgres.dropping import drop_capture
@@ -101,6 +101,24 @@ def test_a_log_that_is_away_for_a_while_is_waited_for(shop: Shop, tmp_path: Path
             assert [key for key, _ in away.records()] == ["1", "2"]
     finally:
         process.kill()
+
+
+def test_a_second_capture_of_one_name_takes_over(shop: Shop) -> None:
+    shop.execute(ORDERS)
+    with RunningConnector(shop) as older:
+        assert older.is_ready.wait(TIMEOUT_S)
+        shop.execute("INSERT INTO orders VALUES (1, 'a')")
+        is_the_table(shop)
+        with RunningConnector(shop) as newer:
+            eventually(lambda: "is active for PID" in str(newer.notes), "the newer one waits for the slot", TIMEOUT_S)
+            shop.execute("INSERT INTO orders VALUES (2, 'b')")
+            eventually(lambda: older.error is not None, "the older one ends", TIMEOUT_S)
+            assert isinstance(older.error, ProducerFencedError)
+            is_the_table(shop)
+            shop.execute("INSERT INTO orders VALUES (3, 'c')")
+            is_the_table(shop)
+        assert newer.error is None
+    assert [key for key, _ in shop.records()] == ["1", "2", "3"]
 
 
 def test_the_state_tells_the_slot_and_the_snapshots(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,8 +104,8 @@ def test_a_user_without_rights_is_told_which(shop: Shop, postgres_cluster: Postg
 @pytest.mark.parametrize(
     ("dsn", "error", "said"),
     [
-        ("nonsense", ConfigError, "the DSN cannot be read"),
-        ("postgresql://u:wrong/x@127.0.0.1/postgres", ConfigError, "the DSN cannot be read"),
+        ("nonsense", ConfigError, "the DSN of the database cannot be read"),
+        ("postgresql://u:wrong/x@127.0.0.1/postgres", ConfigError, "the DSN of the database cannot be read"),
         ("postgresql://nobody:wrong@127.0.0.1:{port}/postgres", ConfigError, "refuses the login"),
         ("postgresql://postgres@127.0.0.1:{port}/postgres", ConfigError, "refuses the login"),
         ("host={directory} port={port} user=postgres dbname=absent", ConfigError, "does not exist"),

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from mainstem.errors import DefinitionError, MissingDependencyError, StorageError, ViewStoppedError
+from mainstem.errors import ConfigError, DefinitionError, MissingDependencyError, StorageError, ViewStoppedError
 from mainstem.model import Position
 from mainstem.schema.infer import schema_of
 from mainstem.views.requests import GetQuery, RangeQuery
-from mainstem.views.stores.postgres import database
 from mainstem.views.stores.store import Bookmark, StoreUnavailableError, no_dead_letters
 from mainstem.views.stores.store_kinds import open_store
 from tests.sinks.support import definition, serving, table
@@ -450,7 +449,7 @@ def test_a_topic_that_cannot_be_a_table_is_refused(tmp_path: Path, schema: str, 
 
 
 def test_the_missing_driver_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "psycopg2", None)
+    monkeypatch.setattr("mainstem.postgres_dsn.psycopg2", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'mainstem\[postgres\]'"):
         open_store(tmp_path / "store", definition("host=db"))
 
@@ -473,7 +472,7 @@ def test_the_database_may_be_away(postgres_database: PostgresDatabase, tmp_path:
 
 
 def test_a_dsn_that_cannot_be_read_is_not_repeated_in_the_error(tmp_path: Path) -> None:
-    with pytest.raises(DefinitionError, match="the DSN of the database cannot be read") as caught:
+    with pytest.raises(ConfigError, match="the DSN of the database cannot be read") as caught:
         open_store(tmp_path / "store", definition("postgresql://me:secret@[host/db"))
     assert "secret" not in str(caught.value)
     assert caught.value.__suppress_context__
@@ -540,5 +539,5 @@ def test_a_foreign_key_waits_for_the_row_that_it_names(postgres_database: Postgr
 
 def test_a_missing_schema_is_named(postgres_database: PostgresDatabase, tmp_path: Path) -> None:
     store = open_store(tmp_path / "store", definition(postgres_database.dsn, table="shop.orders"), for_users=True)
-    with pytest.raises(StorageError, match="there is no schema shop in the database"):
+    with pytest.raises(StorageError, match="schema shop does not exist in the database"):
         store.serve()

@@ -111,9 +111,9 @@ def drop(
 
 def _name_of(dsn: str) -> str:
     """The capture's name where none is given: the database's."""
-    from mainstem.postgres.server.catalog import database_of
+    from mainstem.postgres_dsn import PostgresDsn
 
-    return _PLAIN.sub("-", database_of(dsn).lower()).strip("-") or "postgres"
+    return _PLAIN.sub("-", PostgresDsn(dsn).database.lower()).strip("-") or "postgres"
 
 
 def _summary(capture: dict[str, Any]) -> dict[str, Any]:

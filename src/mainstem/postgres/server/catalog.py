@@ -15,14 +15,14 @@ from psycopg2 import sql
 from mainstem.errors import ConfigError, DefinitionError, MachineError, MainstemError, UnavailableError
 from mainstem.pipelines.definitions import TableName
 from mainstem.postgres.server.column_types import SESSION, ColumnType, PostgresType, column_type
+from mainstem.postgres_dsn import PostgresDsn
 
 OLDEST: Final = 140_000
 """The oldest server: before version 14 pgoutput sends no messages, which snapshots need."""
-_CONNECT_S: Final = 10
-_STATEMENT_MS: Final = 60_000
-_UNREACHABLE: Final = (psycopg2.OperationalError, psycopg2.InterfaceError)
-_WRONG_DSN_WORDS: Final = ("invalid ", "missing ", "unterminated ", "unexpected ", "end of string", "could not parse")
-"""How libpq begins when it cannot read a DSN; it then quotes parts of it."""
+_STATEMENT_MS: Final = 300_000
+"""A chunk of a snapshot may have to sort its table, so it gets minutes."""
+_LATER_CLASSES: Final = frozenset({"08", "40", "53", "55", "57", "58"})
+"""Classes of SQLSTATEs that may pass: no connection, a deadlock, no room, in use (the slot), shut down or too slow."""
 _REFUSED_WORDS: Final = ("password authentication failed", "no password supplied", "does not exist", "no pg_hba.conf")
 
 
@@ -62,76 +62,45 @@ class Server(NamedTuple):
     database: str
 
 
-def database_of(dsn: str) -> str:
-    """The database that a DSN names; empty when it names none. Raises ConfigError for what is no DSN."""
-    from psycopg2.extensions import parse_dsn
-
-    try:
-        return str(parse_dsn(dsn).get("dbname", ""))
-    except psycopg2.ProgrammingError as error:
-        raise _wrong_dsn(error) from error
-
-
-def _wrong_dsn(error: Exception) -> ConfigError:
-    """The words of libpq may repeat a part of a password, so they are left out."""
-    return ConfigError(f"the DSN cannot be read ({type(error).__name__}): use host=… dbname=…, or postgresql://…")
-
-
 def connect(dsn: str, *, replication: bool = False) -> Any:
     """A connection whose statements are committed one by one, with the session's settings for values.
 
     Raises ConfigError when the server refuses the login, DatabaseUnavailableError when it cannot be reached.
     """
-    options = " ".join(f"-c {name}={value}" for name, value in SESSION.items() if name != "client_encoding")
-    extra: dict[str, Any] = {}
+    settings: dict[str, object] = {name: value for name, value in SESSION.items() if name != "client_encoding"}
+    parameters: dict[str, Any] = {"client_encoding": SESSION["client_encoding"]}
     if replication:
         from psycopg2.extras import LogicalReplicationConnection
 
-        extra["connection_factory"] = LogicalReplicationConnection
+        parameters["connection_factory"] = LogicalReplicationConnection
     else:
-        options += f" -c statement_timeout={_STATEMENT_MS} -c synchronous_commit=local"
+        settings |= {"statement_timeout": _STATEMENT_MS, "synchronous_commit": "local"}
+    named = PostgresDsn(dsn)
     try:
-        connection = psycopg2.connect(
-            dsn,
-            connect_timeout=_CONNECT_S,
-            application_name="mainstem",
-            client_encoding="UTF8",
-            options=options,
-            keepalives_idle=30,
-            **extra,
-        )
-    except psycopg2.ProgrammingError as error:
-        raise _wrong_dsn(error) from error
+        connection = named.connect(settings, **parameters)
     except psycopg2.OperationalError as error:
-        raise _login_error(error) from error
+        text = named.line(error)
+        if any(word in text for word in _REFUSED_WORDS):
+            raise ConfigError(f"the database refuses the login: {text}") from error
+        raise DatabaseUnavailableError(f"the database cannot be reached: {text}") from error
     if not replication:
         connection.autocommit = True
     return connection
-
-
-def _login_error(error: Exception) -> MainstemError:
-    text = _word(error)
-    if text.startswith(_WRONG_DSN_WORDS):
-        return _wrong_dsn(error)
-    if any(word in text for word in _REFUSED_WORDS):
-        return ConfigError(f"the database refuses the login: {text}")
-    return DatabaseUnavailableError(f"the database cannot be reached: {text}")
 
 
 def explained(error: Exception) -> MainstemError:
     """The error of a statement as one of ours: whether it may pass by itself, or not."""
     if isinstance(error, MainstemError):
         return error
+    text = str(error).strip().partition("\n")[0] or type(error).__name__
     if isinstance(error, psycopg2.errors.InsufficientPrivilege):
-        return ConfigError(f"the database refuses: {_word(error)}; give the user this right")
-    if isinstance(error, _UNREACHABLE) or getattr(error, "pgcode", None) is None:
-        return DatabaseUnavailableError(f"the database cannot be reached: {_word(error)}")
-    return MachineError(f"the database answered an error: {_word(error)}")
-
-
-def _word(error: Exception) -> str:
-    """The first line of an error. libpq never puts a password into one."""
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+        return ConfigError(f"the database refuses: {text}; give the user this right")
+    code = getattr(error, "pgcode", None)
+    if code is None:
+        return DatabaseUnavailableError(f"the database cannot be reached: {text}")
+    if code[:2] in _LATER_CLASSES:
+        return DatabaseUnavailableError(f"the database cannot do it at present: {text}")
+    return MachineError(f"the database answered an error: {text}")
 
 
 def rows_of(connection: Any, statement: Any, values: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
@@ -204,9 +173,7 @@ def find_table(connection: Any, name: TableName) -> SourceTable:
     """A table as it is now. Raises ConfigError for one that cannot be captured, with what to do."""
     found = rows_of(connection, _TABLES, (name.schema, name.name))
     if not found:
-        raise ConfigError(
-            f"table {name} does not exist in the database; write the name as the catalog has it, with its upper and lower case"
-        )
+        raise ConfigError(f"table {name} does not exist in the database; write it as the catalog has it, case included")
     ((oid, kind, identity, persistence, primary, of_identity, is_readable, is_filtered),) = found
     if kind not in ("r", "p"):
         raise ConfigError(f"{name} is not a table: views, sequences and foreign tables have no changes to capture")

@@ -13,7 +13,6 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from mainstem.record.native.native_encode import _delta_fits, _put_varint, _varint_bytes
 from mainstem.record.native.native_kernel import (
     BYTES,
     INT64_TABLE,
@@ -30,6 +29,7 @@ from mainstem.record.native.native_kernel import (
     rare,
     store_byte,
 )
+from mainstem.record.native.native_varint import delta_fits, put_varint, varint_bytes
 from mainstem.record.native.native_walk import walk_record
 
 # Columns of the table: what is known of a batch …
@@ -202,13 +202,13 @@ def _choose(
 def _write_rebased(target: Native, spans: Native, kept: Native, base_time: Native) -> Native:
     """Write records with another base timestamp; the address behind them, -1 when a timestamp is too far off it."""
     for n in range(kept):
-        if not _delta_fits(spans[2, n], base_time):
+        if not delta_fits(spans[2, n], base_time):
             return np.int64(-1)
         time_delta = spans[2, n] - base_time
         rest = spans[1, n] - spans[3, n]
-        target = _put_varint(target, 1 + _varint_bytes(time_delta) + rest)
+        target = put_varint(target, 1 + varint_bytes(time_delta) + rest)
         store_byte(target, np.int64(0))
-        target = _put_varint(target + 1, time_delta)
+        target = put_varint(target + 1, time_delta)
         copy_bytes(target, spans[3, n], rest)
         target += rest
     return target

@@ -26,7 +26,7 @@ from mainstem.record.native.native_kernel import (
     load_byte,
     store_byte,
 )
-from mainstem.record.native.native_varint import put_varint, varint_bytes
+from mainstem.record.native.native_varint import delta_fits, put_varint, varint_bytes
 
 # Rows of the notes on records: a column for each. A size of -1 is null. Headers are a range of the notes on headers.
 KEY_AT, KEY_SIZE, VALUE_AT, VALUE_SIZE, TIMESTAMP, FIRST_HEADER, HEADERS_END = range(7)
@@ -68,12 +68,6 @@ def _headers_bytes(header_notes: Native, first: Native, end: Native) -> Native:
     return total
 
 
-@helper
-def _delta_fits(time: Native, base_time: Native) -> Native:
-    """Whether the difference of two timestamps fits 64 bits."""
-    return ((time ^ base_time) & (time ^ (time - base_time))) >= 0
-
-
 @kernel(INT64_TABLE, INT64_TABLE, types.int64, BYTES, INT64_TABLE, returns=int64s(2))
 def write_payloads(
     notes: Native, header_notes: Native, max_batch_bytes: Native, output: Native, payloads: Native
@@ -94,7 +88,7 @@ def write_payloads(
         fixed = 1 + _field_bytes(notes[KEY_SIZE, n]) + _field_bytes(notes[VALUE_SIZE, n])
         fixed += _headers_bytes(header_notes, notes[FIRST_HEADER, n], notes[HEADERS_END, n])
         size = fixed + varint_bytes(time - base_time) + varint_bytes(count)
-        if batch < 0 or varint_bytes(size) + size > room or not _delta_fits(time, base_time):
+        if batch < 0 or varint_bytes(size) + size > room or not delta_fits(time, base_time):
             base_time, count, room = time, np.int64(0), max_batch_bytes - HEADER_BYTES
             size = fixed + 2
             if varint_bytes(size) + size > room:

@@ -36,3 +36,9 @@ def put_varint(at: Native, number: Native) -> Native:
         at += 1
     store_byte(at, np.int64(rest))
     return at + 1
+
+
+@helper
+def delta_fits(time: Native, base_time: Native) -> Native:
+    """Whether the difference of two timestamps fits 64 bits."""
+    return ((time ^ base_time) & (time ^ (time - base_time))) >= 0

@@ -18,14 +18,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeAlias, TypeVar
 
-from mainstem.errors import DefinitionError, MainstemError, MissingDependencyError, StorageError, ViewStoppedError
+from mainstem.errors import DefinitionError, MainstemError, StorageError, ViewStoppedError
 from mainstem.pipelines.kinds import SINKS_TABLE
+from mainstem.postgres_dsn import PostgresDsn
 from mainstem.views.stores.store import StoreUnavailableError
 
 try:
     import psycopg2
     from psycopg2 import extensions, sql
-except ImportError:  # the extra is not installed: `Database` says so
+except ImportError:  # the extra is not installed: `PostgresDsn` raises the error
     psycopg2 = None
 
 T = TypeVar("T")
@@ -33,7 +34,6 @@ DSN_VARIABLE: Final = "MAINSTEM_POSTGRES_DSN"
 Session: TypeAlias = Any
 """A connection of psycopg2."""
 _VERSION_MIN: Final = 12
-_CONNECT_S: Final = 10
 LOCK_TIMEOUT_MS: Final = 10_000
 STATEMENT_TIMEOUT_MS: Final = 300_000
 _SETTINGS: Final = (
@@ -43,12 +43,6 @@ _SETTINGS: Final = (
     f"SET lock_timeout = {LOCK_TIMEOUT_MS}; SET statement_timeout = {STATEMENT_TIMEOUT_MS}; "
     "SET idle_in_transaction_session_timeout = 600000"
 )
-_KEEPALIVES: Final = {
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 60_000,
-}
 _LATER: Final = frozenset({"23503", "25006", "25P03", "40001", "40P01", "55006", "55P03", "57014"})
 """SQLSTATEs of what may work later, beside the classes below. 23503: the row of a foreign key may still come."""
 _LATER_CLASSES: Final = frozenset({"08", "28", "3D", "53", "57", "58"})
@@ -62,24 +56,9 @@ class Database:
     """The database that one DSN names. Thread-safe."""
 
     def __init__(self, dsn: str | None) -> None:
-        """Raises MissingDependencyError, and DefinitionError for a DSN that is missing or cannot be read."""
-        if psycopg2 is None:
-            raise MissingDependencyError(
-                "a sink in PostgreSQL needs psycopg2, which is not installed: pip install 'mainstem[postgres]'"
-            )
-        self._dsn = _found(dsn)
-        try:
-            parts = extensions.parse_dsn(self._dsn)
-        except psycopg2.Error:
-            # libpq's own text would repeat the DSN, and a password with it.
-            raise DefinitionError(
-                "the DSN of the database cannot be read: write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE or "
-                "as host=HOST port=PORT dbname=DATABASE user=USER password=PASSWORD"
-            ) from None
-        self._password: str | None = parts.get("password") or os.environ.get("PGPASSWORD")
-        host = parts.get("host", os.environ.get("PGHOST", "localhost"))
-        port = parts.get("port", os.environ.get("PGPORT", "5432"))
-        self.address = f"{host}:{port}/{parts.get('dbname', parts.get('user', ''))}"
+        """Raises MissingDependencyError, DefinitionError for a missing DSN, ConfigError for one that cannot be read."""
+        self._dsn = PostgresDsn(_found(dsn))
+        self.address = self._dsn.address
         """Where it is, without the user and the password."""
         self._lock = threading.Lock()
         self._idle: list[Session] = []
@@ -87,9 +66,7 @@ class Database:
     def connect(self) -> Session:
         """A new connection, which begins a transaction with its first statement. Raises StoreUnavailableError."""
         with self.translated():
-            parts = extensions.parse_dsn(self._dsn)
-            options = {**_KEEPALIVES, "connect_timeout": _CONNECT_S, "application_name": "mainstem-sink"}
-            session = psycopg2.connect(self._dsn, **{n: v for n, v in options.items() if n not in parts})
+            session = self._dsn.connect()
             try:
                 self._check_version(session.server_version)
                 with session.cursor() as cursor:
@@ -160,7 +137,7 @@ class Database:
 
     def _ours(self, error: Any) -> MainstemError:
         code = error.pgcode or ""
-        said = self._scrubbed(_line(error))
+        said = self._dsn.line(error)
         is_broken = not code and not isinstance(error, psycopg2.ProgrammingError)
         if is_broken or code in _LATER or code[:2] in _LATER_CLASSES:
             return StoreUnavailableError(f"for the database at {self.address}: {said}")
@@ -185,9 +162,6 @@ class Database:
             raise StorageError(
                 f"the server at {self.address} is PostgreSQL {number // 10_000}: a sink needs {_VERSION_MIN} or newer"
             )
-
-    def _scrubbed(self, text: str) -> str:
-        return text.replace(self._password, "***") if self._password else text
 
 
 def run(cursor: Any, statement: str, *parts: Any) -> None:
@@ -231,16 +205,6 @@ def _found(dsn: str | None) -> str:
             f"{DSN_VARIABLE}"
         )
     return found
-
-
-def _line(error: Any) -> str:
-    diagnosis = getattr(error, "diag", None)
-    primary = getattr(diagnosis, "message_primary", None)
-    if primary:
-        detail = getattr(diagnosis, "message_detail", None)
-        return f"{primary} ({detail})" if detail else str(primary)
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 def _read_any_date(session: Session) -> None:

@@ -27,7 +27,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
-"""What libpq gets for each parameter that the DSN does not set: seconds, and milliseconds for the last one."""
+"""Parameters of libpq where the DSN does not set them: seconds, and milliseconds for the last one."""
 _WRONG_WORDS: Final = ("invalid ", "missing ", "unterminated ", "unexpected ", "end of string", "could not parse")
 """How libpq begins when it finds out while connecting that it cannot read the DSN; it then quotes parts of it."""
 _WRONG: Final = (

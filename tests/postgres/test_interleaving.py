@@ -10,6 +10,7 @@ import pytest
 
 from mainstem.postgres.server import chunks
 from mainstem.postgres.server.chunks import ChunkReader
+from mainstem.schema.registry import lookup
 from tests.postgres.conftest import Shop
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresCluster
@@ -120,6 +121,44 @@ def test_columns_that_change_between_a_chunk_and_its_mark(shop: Shop, interleave
 
     interleave(after=changed)
     same_as_table(shop)
+
+
+def test_columns_that_change_beside_a_chunk_stay_the_schema_of_the_topic(shop: Shop, interleave: Interleave) -> None:
+    shop.execute(f"{ORDERS}; INSERT INTO orders VALUES (1, 'new', 'a', 'm')")
+
+    def changed() -> None:
+        shop.execute("ALTER TABLE orders ADD COLUMN extra int; INSERT INTO orders VALUES (2, 'paid', 'b', 'n', 5)")
+
+    interleave(after=changed)
+    same_as_table(shop)
+    registered = lookup(shop.log, f"{shop.name}.orders")
+    assert registered is not None
+    assert registered.schema.names == ("id", "state", "note", "more", "extra")
+
+
+def test_a_column_is_renamed_beside_a_running_snapshot(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two chunks, with a change that leaves values out."""
+    monkeypatch.setattr(chunks, "_ROWS_FIRST", 2)
+    monkeypatch.setattr(chunks, "_ROWS_MAX", 2)
+    shop.execute(f"{ORDERS}; {EXTERNAL}")
+    shop.execute(f"INSERT INTO orders SELECT n, 'new', {large('a')}, 'm' FROM generate_series(1, 9) n")
+    read = ChunkReader._read
+    count = 0
+
+    def reading(self: ChunkReader, *arguments: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == 2:
+            shop.execute(
+                "ALTER TABLE orders RENAME note TO remark; UPDATE orders SET state = 'paid' WHERE id IN (1, 9)"
+            )
+        return read(self, *arguments)
+
+    monkeypatch.setattr(ChunkReader, "_read", reading)
+    same_as_table(shop)
+    registered = lookup(shop.log, f"{shop.name}.orders")
+    assert registered is not None
+    assert registered.schema.names == ("id", "state", "remark", "more")
 
 
 @pytest.fixture

@@ -1,14 +1,18 @@
-"""Rows that are too large, and chunks of large rows."""
+"""Rows that are too large, chunks of large rows, and a server that hangs."""
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 
 import pytest
 
+from mainstem.pipelines.definitions import TableName
 from mainstem.postgres.connector import Connector
 from mainstem.postgres.server import chunks
-from tests.postgres.conftest import Shop
+from mainstem.postgres.server.chunks import ChunkReader
+from tests.postgres.conftest import TIMEOUT_S, Shop
 from tests.support.eventually import eventually
 
 LARGE = "repeat('x', 34000000)"
@@ -55,3 +59,27 @@ def test_a_chunk_of_huge_rows_is_read_in_smaller_ones(shop: Shop, monkeypatch: p
     with shop.capture() as capture:
         capture.caught_up(shop.database)
     assert shop.fold() == shop.rows()
+
+
+def test_a_chunk_of_a_server_process_that_hangs_is_given_up(shop: Shop) -> None:
+    shop.execute("CREATE TABLE orders (id int PRIMARY KEY); INSERT INTO orders VALUES (1)")
+    holder = shop.database.connect()
+    reader = ChunkReader(shop.database.dsn, "c")
+    waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    pid = 0
+    try:
+        holder.autocommit = False
+        holder.cursor().execute("LOCK TABLE orders IN ACCESS EXCLUSIVE MODE")
+        reader.request(TableName("public", "orders"), None)
+        eventually(lambda: bool(shop.execute(waiting)), "the chunk waits for the lock", TIMEOUT_S)
+        pid = shop.execute(waiting)[0][0]
+        os.kill(pid, signal.SIGSTOP)
+        closing = threading.Thread(target=reader.close, daemon=True)
+        closing.start()
+        closing.join(TIMEOUT_S)
+        assert not closing.is_alive()
+        assert not reader.is_busy
+    finally:
+        if pid:
+            os.kill(pid, signal.SIGCONT)
+        holder.close()

@@ -89,7 +89,10 @@ class TableChanges:
         }
         encoder = RowEncoder(name, types, state.key)
         leaves_out = relation.identity != "f" and any(shape.get(column, (1, True))[1] for column in types)
-        self._tables[relation.oid] = CapturedTable(name, state.topic, encoder, leaves_out)
+        table = self._tables[relation.oid] = CapturedTable(name, state.topic, encoder, leaves_out)
+        window = self._writer.window_of(table)
+        if window is not None:
+            window.shapes.add(encoder.schema)
         self.register(state.topic, encoder)
 
     def register(self, topic: str, encoder: RowEncoder) -> None:
@@ -163,7 +166,7 @@ class TableChanges:
             if window is not None:
                 window.is_spoilt = True
         elif window is not None:  # else a later chunk reads the row
-            window.change_partly(key, table.encoder.names, new)
+            window.change_partly(key, table.encoder.schema, new)
 
     def _delete(self, table: CapturedTable, delete: RowDelete) -> None:
         before = None if UNCHANGED in delete.old else self._before(table, delete.old)

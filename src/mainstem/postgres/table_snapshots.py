@@ -87,16 +87,16 @@ class TableSnapshots:
         chunk, window = self._chunks.result(), self._writer.window
         assert window is not None
         self._writer.window = None
-        names = tuple(column.name for column in chunk.table.columns)
-        is_other = bool(window.partial) and window.columns != names
+        table = self._table_of(chunk, self._log_writer.state.tables[str(window.table)])
+        # Columns of a chunk that is older than a change must not become the topic's schema after those of the change.
+        is_other = any(shape != table.encoder.schema for shape in window.shapes)
         if window.is_spoilt or is_other or self._seen.is_stale(chunk.xids, window.opened_at):
             self._not_before_s = time.monotonic() + _AGAIN_S
             return
-        self._append(chunk, window)
+        self._append(chunk, window, table)
 
-    def _append(self, chunk: ChunkRows, window: Window) -> None:
+    def _append(self, chunk: ChunkRows, window: Window, table: CapturedTable) -> None:
         state = self._log_writer.state.tables[str(window.table)]
-        table = self._table_of(chunk, state)
         encoder = table.encoder
         self._writer.begin_snapshot()
         if chunk.rows:

@@ -22,6 +22,7 @@ from typing import Final
 from mainstem.pipelines.definitions import TableName
 from mainstem.postgres.server.chunks import SnapshotXids
 from mainstem.postgres.server.pgoutput import UNCHANGED, Values
+from mainstem.schema.types import TopicSchema
 
 _UNSEEN_MAX: Final = 20_000
 
@@ -71,19 +72,18 @@ class Window:
     opened_at: int
     touched: set[bytes] = field(default_factory=set)
     partial: dict[bytes, Values] = field(default_factory=dict)
-    columns: tuple[str, ...] | None = None
-    """Those of the values in ``partial``."""
+    shapes: set[TopicSchema] = field(default_factory=set)
+    """The columns that changes of the table had. A chunk with other columns is read again."""
     is_emptied: bool = False
     """The table was truncated: nothing of the chunk is left."""
     is_spoilt: bool = False
-    """The chunk is read again: a row moved to another key, or columns changed, and not all values are known."""
+    """The chunk is read again: a row moved to another key, and not all of its values are known."""
 
-    def change_partly(self, key: bytes, columns: tuple[str, ...], new: Values) -> None:
+    def change_partly(self, key: bytes, shape: TopicSchema, new: Values) -> None:
         """The stream has changed this row, and left values out that the log does not have."""
-        if self.columns not in (None, columns):
-            self.is_spoilt = True
-            return
-        self.columns = columns
+        self.shapes.add(shape)
+        if len(self.shapes) > 1:
+            return  # no chunk fits both
         former = self.partial.get(key, new)
         self.partial[key] = [was if value is UNCHANGED else value for value, was in zip(new, former, strict=True)]
 

@@ -8,6 +8,8 @@ goes on behind the last chunk that it has committed, and a table may be read aga
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 import uuid
 from collections.abc import Sequence
@@ -30,6 +32,8 @@ _ROWS_FIRST: Final = 500
 _ROWS_MAX: Final = 50_000
 _BYTES_WANTED: Final = 4 << 20
 _BYTES_MAX: Final = 128 << 20
+_CANCEL_S: Final = 1.0
+_JOIN_S: Final = 15.0
 _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
@@ -112,17 +116,16 @@ class ChunkReader:
         return self._result if isinstance(self._result, MainstemError) else None
 
     def close(self) -> None:
-        """Give up what is being read."""
+        """Give up what is being read, within some seconds, also from a server that has stopped to answer."""
         connection, thread = self._connection, self._thread
-        if thread is not None and connection is not None:
-            with suppress(psycopg2.Error):  # else it ends by itself, or by its statement's time-out
-                connection.cancel()
         if thread is not None:
-            thread.join()
+            if connection is not None:
+                _break(connection)
+            thread.join(_JOIN_S)  # it may be connecting, for `connect_timeout`
             self._thread = None
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+            if thread.is_alive():
+                return  # it ends with the process
+        self._disconnect()
 
     def _adapt(self, chunk: ChunkRows) -> None:
         if chunk.rows:
@@ -169,6 +172,21 @@ class ChunkReader:
             cursor.execute("COMMIT")
         rows_of(connection, "SELECT pg_logical_emit_message(true, %s, %s::text)", (MARK, self.mark.decode()))
         return ChunkRows(self.mark, table, rows.rows, xids, len(rows.rows) < self._limit, rows.size_bytes)
+
+
+def _break(connection: Any) -> None:
+    """End the statement of another thread: ask the server, and then close its socket for both directions."""
+
+    def ask() -> None:
+        with suppress(psycopg2.Error):  # else the server ends it when it writes, or by the statement's time-out
+            connection.cancel()
+
+    asking = threading.Thread(target=ask, name="snapshot-cancel", daemon=True)
+    asking.start()
+    asking.join(_CANCEL_S)
+    with suppress(psycopg2.InterfaceError, OSError):  # it is closed already
+        with socket.socket(fileno=os.dup(connection.fileno())) as same:
+            same.shutdown(socket.SHUT_RDWR)
 
 
 def _copy(connection: Any, table: SourceTable, after: Sequence[str] | None, limit: int) -> str:

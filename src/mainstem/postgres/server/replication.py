@@ -1,6 +1,6 @@
 """The stream of changes: a thread that takes the server's messages and answers it, whatever the rest is doing.
 
-The thread alone uses the connection. It hands on chunks of messages by a bounded queue; while the queue is full it
+The thread alone uses the connection. It hands on chunks of messages, up to a bound of their bytes; at the bound it
 reads nothing more, and still tells the server every few seconds that it lives. ``confirm`` says up to where the log has
 all: the server may then forget its own log up to there.
 
@@ -9,10 +9,10 @@ A mark in a chunk (an int) is a position of the database: every transaction that
 
 from __future__ import annotations
 
-import queue
 import select
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -22,8 +22,11 @@ from mainstem.postgres.server.catalog import DatabaseUnavailableError, connect, 
 
 Chunk = Sequence[bytes | int]
 _CHUNK_BYTES: Final = 256 << 10
-_CHUNKS_MAX: Final = 32
+_HELD_BYTES: Final = 32 << 20
+_ITEM_BYTES: Final = 64
+"""Counted for each message and mark beside its bytes."""
 _FEEDBACK_S: Final = 5.0
+_FULL_S: Final = 1.0
 _WAIT_S: Final = 0.05
 _JOIN_S: Final = 20.0
 
@@ -37,7 +40,7 @@ class ReplicationStream:
         self._slot = slot
         self._start_lsn = start_lsn
         self._confirmed = start_lsn
-        self._chunks: queue.Queue[Chunk | MainstemError] = queue.Queue(_CHUNKS_MAX)
+        self._chunks = _Chunks(_HELD_BYTES)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="replication", daemon=True)
         self._connection: Any = None
@@ -65,20 +68,12 @@ class ReplicationStream:
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
-        while self._thread.is_alive():
-            try:
-                self._chunks.get(timeout=_WAIT_S)  # it may wait for room
-            except queue.Empty:
-                continue
         self._thread.join(_JOIN_S)
         self._connection.close()
 
     def take(self, timeout_s: float) -> Chunk:
         """The next chunk; an empty one when none came in time. Raises what ended the stream."""
-        try:
-            chunk = self._chunks.get(timeout=timeout_s) if timeout_s else self._chunks.get_nowait()
-        except queue.Empty:
-            return ()
+        chunk = self._chunks.take(timeout_s)
         if isinstance(chunk, MainstemError):
             raise chunk
         return chunk
@@ -86,7 +81,7 @@ class ReplicationStream:
     @property
     def has_more(self) -> bool:
         """Whether a chunk is there already."""
-        return not self._chunks.empty()
+        return not self._chunks.is_empty
 
     def confirm(self, lsn: int) -> None:
         """All before ``lsn`` is durable in the log."""
@@ -99,7 +94,7 @@ class ReplicationStream:
         except Exception as error:  # noqa: BLE001 - the reader of the chunks must learn of it
             if not isinstance(explained(error), DatabaseUnavailableError):
                 failed("replication stream", error)
-            self._hand_on_end(explained(error))
+            self._chunks.end(explained(error))
 
     def _read(self) -> list[bytes | int]:
         """The messages that have come; waits a little when none has."""
@@ -128,17 +123,52 @@ class ReplicationStream:
             self._cursor.send_feedback(write_lsn=self._marked, flush_lsn=self._sent_lsn, force=True)
 
     def _hand_on(self, chunk: Chunk) -> None:
-        while chunk and not self._stopping.is_set():
-            try:
-                self._chunks.put(chunk, timeout=_FEEDBACK_S / 5)
-                return
-            except queue.Full:
-                self._answer()
+        size = sum(_ITEM_BYTES + (len(item) if isinstance(item, bytes) else 0) for item in chunk)
+        while chunk and not self._stopping.is_set() and not self._chunks.put(chunk, size, _FULL_S):
+            self._answer()
 
-    def _hand_on_end(self, error: MainstemError) -> None:
-        while not self._stopping.is_set():
-            try:
-                self._chunks.put(error, timeout=_WAIT_S)
-                return
-            except queue.Full:
-                continue
+
+class _Chunks:
+    """Chunks on their way between two threads, with at most ``bytes_max`` bytes; a larger one waits until it is alone.
+
+    An error comes behind all chunks.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._condition = threading.Condition()
+        self._held: deque[tuple[Chunk, int]] = deque()
+        self._bytes = 0
+        self._error: MainstemError | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits to be taken."""
+        return not self._held
+
+    def put(self, chunk: Chunk, size: int, timeout_s: float) -> bool:
+        """Add a chunk of ``size`` bytes; False when it found no room in time."""
+        with self._condition:
+            if not self._condition.wait_for(lambda: not self._held or self._bytes + size <= self._bytes_max, timeout_s):
+                return False
+            self._held.append((chunk, size))
+            self._bytes += size
+            self._condition.notify_all()
+            return True
+
+    def end(self, error: MainstemError) -> None:
+        """What ended the stream."""
+        with self._condition:
+            self._error = error
+            self._condition.notify_all()
+
+    def take(self, timeout_s: float) -> Chunk | MainstemError:
+        """The next chunk, or behind the last one the error; an empty chunk when nothing came in time."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._held or self._error, timeout_s)
+            if not self._held:
+                return self._error or ()
+            chunk, size = self._held.popleft()
+            self._bytes -= size
+            self._condition.notify_all()
+            return chunk

@@ -157,7 +157,7 @@ class _Chunks:
             return True
 
     def end(self, error: MainstemError) -> None:
-        """What ended the stream."""
+        """Add the error that ended the stream."""
         with self._condition:
             self._error = error
             self._condition.notify_all()

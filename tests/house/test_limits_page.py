@@ -95,6 +95,11 @@ CONSTANTS = {
         "views.stores.postgres.database:STATEMENT_TIMEOUT_MS",
         "views.stores.postgres.sink_table:_SWAP_LOCK_MS",
     ],
+    "a row of a [captured]": [
+        "postgres.start:_MESSAGE_BYTES",
+        "postgres.server.chunks:_BYTES_MAX",
+        "postgres.server.replication:_HELD_BYTES",
+    ],
     "hops of a graph": ["views.requests:HOPS_MAX", "views.stores.graph.graph_walks:_VISITED_MAX"],
     "bytes of a line": ["connectors.json_lines:_LINE_BYTES_MAX"],
     "bytes of a CSV header": ["connectors.csv_files:_HEADER_BYTES_MAX"],

@@ -87,6 +87,15 @@ class Shop:
     def capture(self, *tables: str, again: bool = False, **options: Any) -> RunningCapture:
         return RunningCapture(self.log, self.settings(*tables, **options), again=again)
 
+    def capture_changes(self, *statements: str, tables: tuple[str, ...] = ()) -> RunningCapture:
+        """Run one capture: all that is there, and then these statements."""
+        with self.capture(*tables) as capture:
+            capture.caught_up(self.database)
+            for statement in statements:
+                self.execute(statement)
+            capture.caught_up(self.database)
+        return capture
+
     def records(self, table: str = "orders") -> list[tuple[str, Any]]:
         """Keys and values of a table's topic, in order."""
         found = self.log.read(f"{self.name}.{table}")

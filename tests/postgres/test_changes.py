@@ -45,10 +45,7 @@ def test_a_capture_goes_on_where_it_was(shop: Shop) -> None:
 def test_a_changed_key_is_a_tombstone_and_a_new_row(shop: Shop) -> None:
     shop.execute(ORDERS)
     shop.execute("INSERT INTO orders VALUES (1, 'a', NULL)")
-    with shop.capture() as capture:
-        capture.caught_up(shop.database)
-        shop.execute("UPDATE orders SET id = 2 WHERE id = 1")
-        capture.caught_up(shop.database)
+    shop.capture_changes("UPDATE orders SET id = 2 WHERE id = 1")
     assert shop.records()[1:] == [("1", None), ("2", {"id": 2, "item": "a", "tags": None})]
 
 
@@ -118,11 +115,14 @@ def test_each_kind_of_replica_identity(shop: Shop) -> None:
     )
     shop.execute("ALTER TABLE by_index REPLICA IDENTITY USING INDEX i")
     shop.execute("INSERT INTO orders VALUES (1, repeat('y', 9000)); INSERT INTO by_index VALUES (1, 'x', 'c')")
-    with shop.capture("orders", "by_index") as capture:
-        capture.caught_up(shop.database)
-        shop.execute("UPDATE orders SET tags = '[]'; UPDATE orders SET id = 5; UPDATE by_index SET c = NULL")
-        shop.execute("UPDATE by_index SET b = 'z\"'; DELETE FROM orders")
-        capture.caught_up(shop.database)
+    shop.capture_changes(
+        "UPDATE orders SET tags = '[]'; UPDATE orders SET id = 5; UPDATE by_index SET c = NULL",
+        "UPDATE by_index SET b = 'z\"'; DELETE FROM orders",
+        tables=(
+            "orders",
+            "by_index",
+        ),
+    )
     item = "y" * 9000
     assert shop.records() == [
         ("1", {"id": 1, "item": item, "tags": None}),
@@ -161,15 +161,14 @@ def test_columns_come_go_and_change_in_the_stream(shop: Shop) -> None:
     shop.execute("CREATE TYPE mood AS ENUM ('good', 'bad')")
     shop.execute("CREATE TABLE orders (id int PRIMARY KEY, item text, size int, mood mood)")
     shop.execute("INSERT INTO orders VALUES (1, 'a', 7, 'good')")
-    with shop.capture() as capture:
-        capture.caught_up(shop.database)
-        shop.execute("ALTER TABLE orders ADD COLUMN price numeric(10,2); UPDATE orders SET price = 1.5")
-        shop.execute("ALTER TABLE orders RENAME COLUMN item TO thing; INSERT INTO orders VALUES (2, 'b', 8, 'bad', 2)")
-        shop.execute("ALTER TABLE orders DROP COLUMN size; INSERT INTO orders VALUES (3, 'c', 'bad', 3)")
-        shop.execute("ALTER TYPE mood ADD VALUE 'odd'")
-        shop.execute("INSERT INTO orders VALUES (4, 'd', 'odd', NULL)")
-        shop.execute("ALTER TABLE orders ALTER price TYPE text; INSERT INTO orders VALUES (5, 'e', NULL, 'free')")
-        capture.caught_up(shop.database)
+    shop.capture_changes(
+        "ALTER TABLE orders ADD COLUMN price numeric(10,2); UPDATE orders SET price = 1.5",
+        "ALTER TABLE orders RENAME COLUMN item TO thing; INSERT INTO orders VALUES (2, 'b', 8, 'bad', 2)",
+        "ALTER TABLE orders DROP COLUMN size; INSERT INTO orders VALUES (3, 'c', 'bad', 3)",
+        "ALTER TYPE mood ADD VALUE 'odd'",
+        "INSERT INTO orders VALUES (4, 'd', 'odd', NULL)",
+        "ALTER TABLE orders ALTER price TYPE text; INSERT INTO orders VALUES (5, 'e', NULL, 'free')",
+    )
     assert [value for _, value in shop.records()] == [
         {"id": 1, "item": "a", "size": 7, "mood": "good"},
         {"id": 1, "item": "a", "size": 7, "mood": "good", "price": "1.50"},

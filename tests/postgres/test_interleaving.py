@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from mainstem.postgres.server import chunks
+from mainstem.postgres.capture import Capture
+from mainstem.postgres.server import chunks, replication
 from mainstem.postgres.server.chunks import ChunkReader
 from mainstem.schema.registry import lookup
 from tests.postgres.conftest import Shop
@@ -159,6 +160,36 @@ def test_a_column_is_renamed_beside_a_running_snapshot(shop: Shop, monkeypatch: 
     registered = lookup(shop.log, f"{shop.name}.orders")
     assert registered is not None
     assert registered.schema.names == ("id", "state", "remark", "more")
+
+
+def test_a_window_opens_between_two_transactions(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each message comes by itself, so that the capture could ask for a chunk within a transaction."""
+    monkeypatch.setattr(replication, "_CHUNK_BYTES", 1)
+    monkeypatch.setattr(chunks, "_ROWS_FIRST", 1)
+    monkeypatch.setattr(chunks, "_ROWS_MAX", 1)
+    shop.execute(f"{ORDERS}; INSERT INTO orders SELECT n, 'new', '', '' FROM generate_series(1, 20) n")
+    opened: list[bool] = []
+    is_inside = False
+    handle, request = Capture._handle, ChunkReader.request
+
+    def handling(self: Capture, payload: bytes) -> None:
+        nonlocal is_inside
+        handle(self, payload)
+        is_inside = self._is_inside
+
+    def asking(self: ChunkReader, *arguments: Any) -> None:
+        opened.append(is_inside)
+        request(self, *arguments)
+
+    monkeypatch.setattr(Capture, "_handle", handling)
+    monkeypatch.setattr(ChunkReader, "request", asking)
+    with shop.capture() as capture:
+        while not capture.covers(1):  # until the snapshot is done
+            shop.execute("UPDATE orders SET state = state || '.'")
+        capture.caught_up(shop.database)
+    assert shop.fold() == shop.rows()
+    assert len(opened) > 20
+    assert not any(opened)
 
 
 @pytest.fixture

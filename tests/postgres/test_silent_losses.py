@@ -40,12 +40,11 @@ def test_a_publication_that_leaves_changes_out_is_mended(
     if postgres_cluster.execute("SHOW server_version_num")[0][0] < "150000" and ("WHERE" in publication):
         pytest.skip("publications have filters from PostgreSQL 15 on")
     shop.execute(f'CREATE PUBLICATION "{shop.settings().slot}" {publication}')
-    with shop.capture() as capture:
-        capture.caught_up(shop.database)
-        shop.execute("INSERT INTO orders VALUES (1, 'new'), (2, 'new'), (3, 'new')")
-        shop.execute("UPDATE orders SET state = 'paid' WHERE id = 2")
-        shop.execute("DELETE FROM orders WHERE id = 3")
-        capture.caught_up(shop.database)
+    shop.capture_changes(
+        "INSERT INTO orders VALUES (1, 'new'), (2, 'new'), (3, 'new')",
+        "UPDATE orders SET state = 'paid' WHERE id = 2",
+        "DELETE FROM orders WHERE id = 3",
+    )
     assert shop.fold() == shop.rows()
 
 
@@ -87,10 +86,7 @@ def test_json_is_taken_over_with_its_blanks_and_long_numbers(shop: Shop) -> None
     shop.execute(
         "INSERT INTO orders VALUES (1, 'new', repeat('a', 9000), E' \\n{\"x\": 1} \\t', repeat('7', 5000)::jsonb)"
     )
-    with shop.capture() as capture:
-        capture.caught_up(shop.database)
-        shop.execute("UPDATE orders SET state = 'paid'")
-        capture.caught_up(shop.database)
+    shop.capture_changes("UPDATE orders SET state = 'paid'")
     found = [record.value or b"" for record in shop.log.read(f"{shop.name}.orders")]
     assert len(found) == 2
     assert fields_of(found[1].decode()) == {**fields_of(found[0].decode()), "state": '"paid"'}
@@ -100,12 +96,11 @@ def test_a_large_value_outlives_the_new_name_of_its_column(shop: Shop) -> None:
     shop.execute("CREATE TABLE orders (id int PRIMARY KEY, state text, note text)")
     shop.execute("ALTER TABLE orders ALTER note SET STORAGE EXTERNAL")
     shop.execute("INSERT INTO orders SELECT n, 'new', repeat('a', 9000) FROM generate_series(1, 3) n")
-    with shop.capture() as capture:
-        capture.caught_up(shop.database)
-        shop.execute("ALTER TABLE orders RENAME note TO text")
-        shop.execute("UPDATE orders SET state = 'paid' WHERE id = 2")
-        shop.execute("UPDATE orders SET id = -3 WHERE id = 3")
-        capture.caught_up(shop.database)
+    shop.capture_changes(
+        "ALTER TABLE orders RENAME note TO text",
+        "UPDATE orders SET state = 'paid' WHERE id = 2",
+        "UPDATE orders SET id = -3 WHERE id = 3",
+    )
     assert {key: value for key, value in shop.fold().items() if key != "1"} == {
         key: value for key, value in shop.rows().items() if key != "1"
     }

@@ -18,7 +18,8 @@ from mainstem.pipelines.kinds import Kind
 Envelope: TypeAlias = Literal["row", "debezium"]
 ENVELOPES: Final[tuple[str, ...]] = get_args(Envelope)
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
-_PART: Final = r'(?:[^."]+|"(?:[^"]|"")+")'
+_PLAIN: Final = re.compile(r'[^."]+')
+_PART: Final = rf'(?:{_PLAIN.pattern}|"(?:[^"]|"")+")'
 _TABLE: Final = re.compile(rf"({_PART})\.({_PART})")
 TABLES_MAX: Final = 1_000
 Mode: TypeAlias = Literal["append", "update", "complete"]
@@ -148,7 +149,8 @@ class TableName:
         return cls(_unquoted(match[1]), _unquoted(match[2]))
 
     def __str__(self) -> str:
-        return f"{self.schema}.{self.name}"
+        """The name in the form that ``parse`` reads: quoted where it has to be."""
+        return f"{_quoted(self.schema)}.{_quoted(self.name)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,13 @@ class CaptureSettings:
     def slot(self) -> str:
         """The name of the replication slot, and of the publication."""
         return f"mainstem_{self.name.replace('-', '_')}"
+
+
+def _quoted(part: str) -> str:
+    if _PLAIN.fullmatch(part):
+        return part
+    doubled = part.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def _unquoted(part: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mainstem.gateway.registry.registry_json import LIST_CHARACTERS_MAX, of_bounded_length
-from mainstem.registry.records import Content, StoredSchema
+from mainstem.schemas_topic.records import Content, StoredSchema
 
 
 def stored(number: int, characters: int) -> StoredSchema:

@@ -8,18 +8,15 @@ bare; ``with_frames`` puts them in front, so that all other code knows one place
 from __future__ import annotations
 
 import uuid
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mainstem.record.native.native_decode import copy_fields
+from mainstem.schemas_topic.frames import GUID_FRAME_BYTES, ID_FRAME_BYTES, VALUE_HEADER
 
-VALUE_HEADER: Final = "__value_schema_id"
-KEY_HEADER: Final = "__key_schema_id"
-ID_FRAME_BYTES: Final = 5
-GUID_FRAME_BYTES: Final = 17
 SchemaId: TypeAlias = int | uuid.UUID
 """The id in the default context, or the global id."""
 
@@ -30,11 +27,6 @@ class Framed(NamedTuple):
     rows: Any
     schema_id: SchemaId | None
     frame_bytes: int
-
-
-def frame_of(schema_id: int) -> bytes:
-    """The frame in front of a value."""
-    return b"\x00" + schema_id.to_bytes(4, "big")
 
 
 def schema_id_of(value: bytes) -> tuple[SchemaId | None, int]:

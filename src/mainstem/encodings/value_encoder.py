@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 
 from mainstem.encodings.avro_columns import arrow_schema
 from mainstem.encodings.avro_encode import encode
-from mainstem.encodings.frames import frame_of
 from mainstem.schema.arrow_json import json_objects
 from mainstem.schema.avro import parse_avro
 from mainstem.schema.json_columns import JsonField, decode
 from mainstem.schema.types import TopicSchema
+from mainstem.schemas_topic.frames import frame_of
 
 _parsed = functools.lru_cache(maxsize=64)(parse_avro)
 

@@ -13,9 +13,9 @@ from typing import Final
 
 from mainstem.encodings.frames import SchemaId
 from mainstem.registry.errors import RegistryError
-from mainstem.registry.names import DEFAULT_CONTEXT
-from mainstem.registry.records import AVRO
 from mainstem.registry.registry import Registry
+from mainstem.schemas_topic.records import AVRO
+from mainstem.schemas_topic.subjects import DEFAULT_CONTEXT
 
 _ASK_AGAIN_S: Final = 1.0
 

@@ -3,11 +3,9 @@
 - ``registry``: the operations
 - ``registration``, ``deletion``, ``settings``: their steps over a state
 - ``store``: reads and writes the topic, as if there were one registry only
-- ``state``: the topic's records as a state
 - ``parsing``: schemas with their references
 - ``requests``: what clients send, checked
-- ``records``: the records of the topic
-- ``names``: subjects and contexts
+- ``names``: subjects and contexts, checked
 - ``errors``: refusals and their codes
 - ``formats``: Avro, JSON Schema and Protobuf
 """

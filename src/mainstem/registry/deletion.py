@@ -10,8 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mainstem.registry import errors, records
-from mainstem.registry.records import (
+from mainstem.registry import errors
+from mainstem.registry.registration import require_writable
+from mainstem.registry.requests import LATEST
+from mainstem.registry.store import Records
+from mainstem.schemas_topic import records
+from mainstem.schemas_topic.records import (
     StoredSchema,
     greatest_ids_record,
     json_text,
@@ -19,10 +23,7 @@ from mainstem.registry.records import (
     schema_record,
     subject_key,
 )
-from mainstem.registry.registration import require_writable
-from mainstem.registry.requests import LATEST
-from mainstem.registry.state import RegistryState
-from mainstem.registry.store import Records
+from mainstem.schemas_topic.state import RegistryState
 
 
 def delete_version(state: RegistryState, subject: str, version: int, *, permanent: bool) -> tuple[Records, int]:

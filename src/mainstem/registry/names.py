@@ -1,8 +1,4 @@
-"""Subjects and their contexts.
-
-A context is a world of subjects and ids of its own, such as ``.lab``; the default one is ``.``. A subject of another
-context than the default one is written ``:.lab:orders-value``, and ``:.lab:`` alone means the context itself.
-"""
+"""The names of subjects and contexts that clients may give. ``schemas_topic.subjects`` has what they mean."""
 
 from __future__ import annotations
 
@@ -10,31 +6,12 @@ import re
 from typing import Final
 
 from mainstem.registry.errors import RegistryError
+from mainstem.schemas_topic.subjects import DEFAULT_CONTEXT, qualified, split_subject
 
-DEFAULT_CONTEXT: Final = "."
-GLOBAL: Final = ""
-"""The name of the whole registry in configs and modes."""
 EVERY_CONTEXT: Final = ":*:"
-_QUALIFIED: Final = re.compile(r":(\.[^:]*):(.*)", re.DOTALL)
 _CONTEXT: Final = re.compile(r"\.[A-Za-z0-9_.-]{0,254}")
 _SUBJECT_CHARACTERS_MAX: Final = 1024
 _RESERVED: Final = frozenset({"__GLOBAL", "__EMPTY"})
-
-
-def split_subject(subject: str) -> tuple[str, str]:
-    """The context, and the name in it."""
-    match = _QUALIFIED.fullmatch(subject)
-    return (match[1], match[2]) if match else (DEFAULT_CONTEXT, subject)
-
-
-def qualified(context: str, name: str) -> str:
-    """The subject ``name`` of ``context`` as it is written everywhere."""
-    return name if context == DEFAULT_CONTEXT else f":{context}:{name}"
-
-
-def context_subject(context: str) -> str:
-    """The name of a context itself in configs and modes."""
-    return GLOBAL if context == DEFAULT_CONTEXT else f":{context}:"
 
 
 def checked_context(context: str) -> str:

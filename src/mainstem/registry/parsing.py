@@ -13,9 +13,9 @@ from typing import Final
 from mainstem.errors import MissingDependencyError
 from mainstem.registry.errors import RegistryError, invalid_schema
 from mainstem.registry.formats.schema_format import InvalidSchemaError, ParsedSchema, SchemaFormat
-from mainstem.registry.records import Content, Reference
 from mainstem.registry.requests import LATEST, SchemaRequest
-from mainstem.registry.state import RegistryState
+from mainstem.schemas_topic.records import Content, Reference
+from mainstem.schemas_topic.state import RegistryState
 
 _FORMATS: Final = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
 _REFERENCES_MAX: Final = 1_000

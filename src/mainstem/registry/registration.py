@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from mainstem.registry import errors
 from mainstem.registry.formats.schema_format import Incompatibility, InvalidSchemaError, ParsedSchema
-from mainstem.registry.names import split_subject
 from mainstem.registry.parsing import (
     SPELLINGS_MAX,
     format_of,
@@ -25,10 +24,11 @@ from mainstem.registry.parsing import (
     reference_texts,
     resolved_references,
 )
-from mainstem.registry.records import Content, Document, StoredSchema, schema_record
 from mainstem.registry.requests import LATEST, SchemaRequest
-from mainstem.registry.state import RegistryState
 from mainstem.registry.store import Records
+from mainstem.schemas_topic.records import Content, Document, StoredSchema, schema_record
+from mainstem.schemas_topic.state import RegistryState
+from mainstem.schemas_topic.subjects import split_subject
 
 _BOTH_WAYS: Final = ("FULL", "FULL_TRANSITIVE")
 _MESSAGES_MAX: Final = 100

@@ -11,7 +11,6 @@ import functools
 from mainstem.client.log import Log
 from mainstem.registry import deletion, errors, registration, settings
 from mainstem.registry.formats.schema_format import ParsedSchema
-from mainstem.registry.names import GLOBAL, qualified, split_subject
 from mainstem.registry.parsing import (
     SPELLINGS_MAX,
     parse_content,
@@ -20,10 +19,11 @@ from mainstem.registry.parsing import (
     reference_texts,
     resolved_references,
 )
-from mainstem.registry.records import Content, Document, StoredSchema
 from mainstem.registry.requests import LATEST, SchemaRequest
-from mainstem.registry.state import RegistryState
-from mainstem.registry.store import SCHEMAS_TOPIC, Store
+from mainstem.registry.store import Store
+from mainstem.schemas_topic.records import SCHEMAS_TOPIC, Content, Document, StoredSchema
+from mainstem.schemas_topic.state import RegistryState
+from mainstem.schemas_topic.subjects import GLOBAL, qualified, split_subject
 
 
 class Registry:

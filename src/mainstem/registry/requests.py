@@ -12,7 +12,7 @@ from typing import Any, Final
 from mainstem.json_depth import is_too_deep
 from mainstem.registry.errors import RegistryError, invalid_schema, invalid_version
 from mainstem.registry.names import checked_subject
-from mainstem.registry.records import AVRO, Document, Reference, read_references, sorted_json
+from mainstem.schemas_topic.records import AVRO, Document, Reference, read_references, sorted_json
 
 LATEST: Final = -1
 SCHEMA_TYPES: Final = ("JSON", "PROTOBUF", AVRO)

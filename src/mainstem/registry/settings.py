@@ -5,11 +5,12 @@ Steps over a state; each returns the records to write and its result. The empty 
 
 from __future__ import annotations
 
-from mainstem.registry import errors, records
-from mainstem.registry.names import DEFAULT_CONTEXT, GLOBAL, context_subject, split_subject
-from mainstem.registry.records import Document, context_key, json_text, subject_key
-from mainstem.registry.state import RegistryState
+from mainstem.registry import errors
 from mainstem.registry.store import Records
+from mainstem.schemas_topic import records
+from mainstem.schemas_topic.records import Document, context_key, json_text, subject_key
+from mainstem.schemas_topic.state import RegistryState
+from mainstem.schemas_topic.subjects import DEFAULT_CONTEXT, GLOBAL, context_subject, split_subject
 
 
 def config_of(state: RegistryState, subject: str, *, default_to_global: bool) -> Document:

@@ -38,9 +38,9 @@ from mainstem.errors import (
     UnknownTopicError,
 )
 from mainstem.model import Position
-from mainstem.registry.state import RegistryState
+from mainstem.schemas_topic.records import SCHEMAS_TOPIC
+from mainstem.schemas_topic.state import RegistryState
 
-SCHEMAS_TOPIC: Final = "_schemas"
 _TRANSACTION_S: Final = 30.0
 _ATTEMPTS_MAX: Final = 200
 _PAUSE_S: Final = 0.05

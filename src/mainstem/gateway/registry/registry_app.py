@@ -16,7 +16,7 @@ from mainstem.gateway.registry.setting_routes import add_setting_routes
 from mainstem.gateway.registry.subject_routes import add_subject_routes
 from mainstem.registry.errors import RegistryError
 from mainstem.registry.registry import Registry
-from mainstem.registry.store import SCHEMAS_TOPIC
+from mainstem.schemas_topic.records import SCHEMAS_TOPIC
 
 PREFIX = "/registry"
 _THREADS_MAX = 8

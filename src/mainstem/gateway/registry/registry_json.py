@@ -19,9 +19,10 @@ from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.http.problem_responses import HttpError
 from mainstem.json_depth import is_too_deep
 from mainstem.registry.errors import RegistryError
-from mainstem.registry.names import DEFAULT_CONTEXT, checked_context, checked_subject, context_subject, split_subject
-from mainstem.registry.records import AVRO, Document, StoredSchema
+from mainstem.registry.names import checked_context, checked_subject
 from mainstem.registry.registry import Registry
+from mainstem.schemas_topic.records import AVRO, Document, StoredSchema
+from mainstem.schemas_topic.subjects import DEFAULT_CONTEXT, context_subject, split_subject
 
 MEDIA_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 CONTEXT: Final = "mainstem.registry.context"

@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from mainstem.gateway.registry.registry_json import CONTEXT
-from mainstem.registry.names import EVERY_CONTEXT, split_subject
+from mainstem.registry.names import EVERY_CONTEXT
+from mainstem.schemas_topic.subjects import split_subject
 
 SCHEMAS_MAX: Final = 1_000
 SUBJECTS_MAX: Final = 20_000

@@ -34,10 +34,11 @@ from mainstem.gateway.registry.registry_query import (
     subjects_asked_for,
 )
 from mainstem.registry.errors import schema_not_found
-from mainstem.registry.names import checked_context, split_subject
-from mainstem.registry.records import StoredSchema
+from mainstem.registry.names import checked_context
 from mainstem.registry.registry import Registry
 from mainstem.registry.requests import SCHEMA_TYPES
+from mainstem.schemas_topic.records import StoredSchema
+from mainstem.schemas_topic.subjects import split_subject
 
 _DIGITS_MAX = 10
 

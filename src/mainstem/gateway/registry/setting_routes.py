@@ -17,10 +17,10 @@ from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.registry.registry_json import CONTEXT, answer, read_body, subject_of
 from mainstem.gateway.registry.registry_paths import SUBJECT
 from mainstem.gateway.registry.registry_query import DeleteQuery, SettingQuery
-from mainstem.registry.names import DEFAULT_CONTEXT, GLOBAL, context_subject
-from mainstem.registry.records import Document
 from mainstem.registry.registry import Registry
 from mainstem.registry.requests import read_config, read_mode
+from mainstem.schemas_topic.records import Document
+from mainstem.schemas_topic.subjects import DEFAULT_CONTEXT, GLOBAL, context_subject
 
 
 def add_setting_routes(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:

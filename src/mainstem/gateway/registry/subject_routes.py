@@ -37,9 +37,9 @@ from mainstem.gateway.registry.registry_query import (
     SubjectsQuery,
 )
 from mainstem.gateway.registry.registry_query import subjects_asked_for as asked_for
-from mainstem.registry.names import split_subject
 from mainstem.registry.registry import Registry
 from mainstem.registry.requests import read_schema_request, read_version
+from mainstem.schemas_topic.subjects import split_subject
 
 
 def add_subject_routes(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:

@@ -31,7 +31,7 @@ from mainstem.gateway.streams.stream_routes import stream_router
 from mainstem.gateway.topics.topic_routes import topic_router
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.gateway.views.view_routes import view_router
-from mainstem.registry.store import SCHEMAS_TOPIC
+from mainstem.schemas_topic.records import SCHEMAS_TOPIC
 
 
 def create_app(

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from mainstem.registry import records
-from mainstem.registry.names import DEFAULT_CONTEXT, GLOBAL, context_subject, split_subject
-from mainstem.registry.records import Content, Document, StoredSchema, read_schema
+from mainstem.schemas_topic import records
+from mainstem.schemas_topic.records import Content, Document, StoredSchema, read_schema
+from mainstem.schemas_topic.subjects import DEFAULT_CONTEXT, GLOBAL, context_subject, split_subject
 
 _LOG = logging.getLogger(__name__)
 _DEFAULT_CONFIG: Final[Mapping[str, Any]] = {"compatibilityLevel": "BACKWARD"}

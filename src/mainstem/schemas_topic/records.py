@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+SCHEMAS_TOPIC: Final = "_schemas"
 AVRO: Final = "AVRO"
 SCHEMA, CONFIG, MODE = "SCHEMA", "CONFIG", "MODE"
 DELETE_SUBJECT, CLEAR_SUBJECT, CONTEXT, NOOP = "DELETE_SUBJECT", "CLEAR_SUBJECT", "CONTEXT", "NOOP"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mainstem.errors import CorruptBatchError
 from mainstem.record.constants import HEADER_BYTES, Compression
 from mainstem.record.header import read_header
-from mainstem.record.key_scan import ScannedHeader, records_of, scan_headers, scan_keys
+from mainstem.record.key_scan import ScannedHeader, records_of, scan_headers, scan_keys, scan_starts
 from mainstem.record.reader import read_records
 from mainstem.record.writer import NewRecord, build_batch, rebuild_batch
 
@@ -28,6 +28,10 @@ def test_what_is_scanned_is_what_the_reader_reads(rows: list[NewRecord], codec: 
     header = read_header(batch)
     records = records_of(header, batch)
     assert scan_keys(header, records) == [(each.offset - 7, each.key) for each in read_records(batch)]
+    assert scan_starts(header, records, 17) == [
+        (row.key if row.key is None else row.key[:17], row.value if row.value is None else row.value[:17])
+        for row in rows
+    ]
     assert scan_headers(header, records, b"mainstem-") == [
         ScannedHeader(at, name.encode(), value)
         for at, row in enumerate(rows)
@@ -52,7 +56,7 @@ def test_damaged_records_are_corrupt_or_read_and_nothing_else(rows: list[NewReco
     at = data.draw(st.integers(HEADER_BYTES, len(batch) - 1))
     batch[at] ^= data.draw(st.integers(1, 255))
     records = records_of(header, batch)
-    for scan in (scan_keys, lambda *parts: scan_headers(*parts, b"")):
+    for scan in (scan_keys, lambda *parts: scan_headers(*parts, b""), lambda *parts: scan_starts(*parts, 17)):
         try:
             scan(header, records)
         except CorruptBatchError:

@@ -1,4 +1,4 @@
-"""Keys, and headers of some names, out of a record batch, without decoding the rest: what the log itself looks at.
+"""Keys, starts of values, and headers of some names, out of a record batch, without decoding the rest.
 
 Contract: raises CorruptBatchError for records that do not add up where it looks, and nothing else; decompresses at most
 ``limit_bytes``. Values are stepped over. Keys and headers are copies. Pure functions; safe from any thread.
@@ -72,6 +72,37 @@ def scan_keys(header: BatchHeader, records: bytes) -> list[ScannedKey]:
             if size > stop - at:
                 raise CorruptBatchError(f"a key of {size} bytes, where {stop - at} are left")
             add((offset_delta, records[at : at + size] if size >= 0 else None))
+            at = stop
+    except IndexError:
+        raise CorruptBatchError(f"record batch at offset {header.base_offset}: its records are cut off") from None
+    return found
+
+
+def scan_starts(header: BatchHeader, records: bytes, size_bytes: int) -> list[tuple[bytes | None, bytes | None]]:
+    """The first ``size_bytes`` bytes of each record's key and value, in order; None for null. Raises CorruptBatchError.
+
+    Numbers of one byte are written out: this runs for each record of a topic that validates schemas.
+    """
+    found: list[tuple[bytes | None, bytes | None]] = []
+    at, end = 0, len(records)
+    try:
+        for _ in range(header.record_count):
+            stop, at = _record(records, at, end)
+            while records[at] >= 0x80:  # the offset delta
+                at += 1
+            at += 1
+            starts: list[bytes | None] = []
+            for _ in ("key", "value"):
+                low = records[at]
+                if low < 0x80:
+                    size, at = (low >> 1) ^ -(low & 1), at + 1
+                else:
+                    size, at = read_varint(records, at)
+                if size > stop - at:
+                    raise CorruptBatchError(f"a key or value of {size} bytes, where {stop - at} are left")
+                starts.append(records[at : at + min(size, size_bytes)] if size >= 0 else None)
+                at += max(size, 0)
+            found.append((starts[0], starts[1]))
             at = stop
     except IndexError:
         raise CorruptBatchError(f"record batch at offset {header.base_offset}: its records are cut off") from None

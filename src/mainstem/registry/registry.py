@@ -22,8 +22,7 @@ from mainstem.registry.parsing import (
 from mainstem.registry.requests import LATEST, SchemaRequest
 from mainstem.registry.store import Store
 from mainstem.schemas_topic.records import SCHEMAS_TOPIC, Content, Document, StoredSchema
-from mainstem.schemas_topic.state import RegistryState
-from mainstem.schemas_topic.subjects import GLOBAL, qualified, split_subject
+from mainstem.schemas_topic.subjects import GLOBAL
 
 
 class Registry:
@@ -40,7 +39,7 @@ class Registry:
         """Make a schema a version of a subject; one that is there already is returned."""
         self._prepare(subject, request)
         return self._store.write(
-            lambda state: registration.register(state, _aliased(state, subject), request, normalize=normalize)
+            lambda state: registration.register(state, state.aliased(subject), request, normalize=normalize)
         )
 
     def look_up(
@@ -49,7 +48,7 @@ class Registry:
         """The version of a subject that has this schema."""
         self._prepare(subject, request)
         with self._store.reading() as state:
-            return registration.look_up(state, _aliased(state, subject), request, normalize=normalize, deleted=deleted)
+            return registration.look_up(state, state.aliased(subject), request, normalize=normalize, deleted=deleted)
 
     def compare(
         self, subject: str, request: SchemaRequest, version: int | None = None, *, normalize: bool = False
@@ -57,13 +56,13 @@ class Registry:
         """Why a schema would break the subject's compatibility level; empty when it would not."""
         self._prepare(subject, request)
         with self._store.reading() as state:
-            return registration.compare(state, _aliased(state, subject), request, version, normalize=normalize)
+            return registration.compare(state, state.aliased(subject), request, version, normalize=normalize)
 
     def _prepare(self, subject: str, request: SchemaRequest) -> None:
         """Parse outside of the lock what a step will need: the step finds it among what was parsed lately."""
         with self._store.reading() as state:
             texts = reference_texts(state, resolved_references(state, request.references))
-            latest = [each.content for each in state.versions(_aliased(state, subject))[-SPELLINGS_MAX:]]
+            latest = [each.content for each in state.versions(state.aliased(subject))[-SPELLINGS_MAX:]]
             stored = [(each, reference_texts(state, each.references)) for each in latest]
         canonical = parse_request(request, texts).canonical
         if all(content.text != canonical for content, _ in stored):
@@ -84,7 +83,7 @@ class Registry:
     def versions(self, subject: str, *, deleted: bool = False, deleted_only: bool = False) -> list[int]:
         """The numbers of a subject's versions."""
         with self._store.reading() as state:
-            every = state.versions(_aliased(state, subject), deleted=deleted or deleted_only)
+            every = state.versions(state.aliased(subject), deleted=deleted or deleted_only)
             if not every:
                 raise errors.subject_not_found(subject)
             return [each.version for each in every if each.is_deleted or not deleted_only]
@@ -92,7 +91,7 @@ class Registry:
     def version(self, subject: str, version: int, *, deleted: bool = False) -> StoredSchema:
         """One version of a subject."""
         with self._store.reading() as state:
-            every = state.versions(_aliased(state, subject), deleted=deleted)
+            every = state.versions(state.aliased(subject), deleted=deleted)
             if not every:
                 raise errors.subject_not_found(subject)
             if version == LATEST:
@@ -105,7 +104,7 @@ class Registry:
     def latest_with(self, subject: str, wanted: dict[str, str], *, deleted: bool = False) -> StoredSchema:
         """The latest version whose metadata has these properties."""
         with self._store.reading() as state:
-            every = state.versions(_aliased(state, subject), deleted=deleted)
+            every = state.versions(state.aliased(subject), deleted=deleted)
         if not every:
             raise errors.subject_not_found(subject)
         for each in reversed(every):
@@ -218,9 +217,3 @@ class RegistrySettings:
 def registry_of(log: Log) -> Registry:
     """The registry of a log that its readers and writers share: it reads the schemas topic once."""
     return Registry(log)
-
-
-def _aliased(state: RegistryState, subject: str) -> str:
-    """The subject that is meant: a config may make one name an alias of another in the same context."""
-    alias = state.configs.get(subject, {}).get("alias")
-    return qualified(split_subject(subject)[0], str(alias)) if alias else subject

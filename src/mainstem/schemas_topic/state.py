@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from mainstem.schemas_topic import records
 from mainstem.schemas_topic.records import Content, Document, StoredSchema, read_schema
-from mainstem.schemas_topic.subjects import DEFAULT_CONTEXT, GLOBAL, context_subject, split_subject
+from mainstem.schemas_topic.subjects import DEFAULT_CONTEXT, GLOBAL, context_subject, qualified, split_subject
 
 _LOG = logging.getLogger(__name__)
 _DEFAULT_CONFIG: Final[Mapping[str, Any]] = {"compatibilityLevel": "BACKWARD"}
@@ -64,6 +64,11 @@ class RegistryState:
             of_context, name = split_subject(subject)
             if context in (None, of_context) and name.startswith(prefix):
                 yield from self.versions(subject, deleted=deleted)
+
+    def aliased(self, subject: str) -> str:
+        """The subject that is meant: a config may make one name an alias of another in the same context."""
+        alias = self.configs.get(subject, {}).get("alias")
+        return qualified(split_subject(subject)[0], str(alias)) if alias else subject
 
     def with_id(self, context: str, schema_id: int) -> list[StoredSchema]:
         """The versions that have this id, soft-deleted ones included, in order."""

@@ -178,7 +178,8 @@ async def _check(node: Node, call: Call, appends: Sequence[_PartitionAppend]) ->
     """Finish the slow checks; begin again where a topic or its configs were changed meanwhile."""
     while True:
         for append, check in _slow_checks(appends):
-            append.outcome = await node.append_checks.finish(check)
+            assert append.log is not None
+            append.outcome = await node.append_checks.finish(append.log, check)
         if all(_is_current(node, append) for append in appends):
             return appends
         appends = _check_quickly(node, call)

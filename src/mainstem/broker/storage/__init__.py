@@ -3,6 +3,8 @@
 * ``topics``: topics by name and by id, and changes of them
 * ``topic_partitions``: a topic's partitions, opened on first use
 * ``validation_threads``: checks the records of a Produce request, in a thread when it is long
+* ``subject_schemas``: the schemas that topics with schema validation ask for, read from the registry's topic
+* ``schema_frames``: the check that keys and values name such a schema
 * ``group_commit``: collects appends so that many share one fdatasync
 * ``flush_policy``: where the next fdatasync runs: on the event loop or in a thread
 * ``delayed_fetch``: fetches that wait for data

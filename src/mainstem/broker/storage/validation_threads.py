@@ -22,6 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeAlias, TypeVar
 
 from mainstem.broker.error_codes import refusal
+from mainstem.broker.storage.subject_schemas import SubjectSchemas
+from mainstem.broker.storage.topics import Topics
 from mainstem.errors import CorruptBatchError, InvalidRecordError, MainstemError
 from mainstem.log.partition.append_validation import AppendCheck, CheckedAppend
 from mainstem.log.partition.partition_log import PartitionLog
@@ -57,8 +59,9 @@ Outcome: TypeAlias = CheckedAppend | MainstemError
 class AppendChecks:
     """The checks of one node."""
 
-    def __init__(self) -> None:
+    def __init__(self, topics: Topics) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="append-check")
+        self._schemas = SubjectSchemas(topics, self._threads)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._plain_records = 0
         load_kept()
@@ -70,6 +73,8 @@ class AppendChecks:
             return InvalidRecordError("a produced record batch begins at offset 0: the log assigns the offsets")
         try:
             check = log.start_append(records)
+            if check.needs_frames:
+                check.frames = self._schemas.check_if_known(log.topic_partition.topic, check.config)
             checked = check.run_if_quick()
         except MainstemError as error:
             return _without_frames(error)
@@ -80,9 +85,11 @@ class AppendChecks:
                 threading.Thread(target=load_native, name="append-check-load", daemon=True).start()
         return check if checked is None else checked
 
-    async def finish(self, check: AppendCheck) -> Outcome:
-        """Run a check in a thread."""
+    async def finish(self, log: PartitionLog, check: AppendCheck) -> Outcome:
+        """Run a check in a thread, when the schemas that it needs are read."""
         try:
+            if check.needs_frames:
+                check.frames = await self._schemas.load(log.topic_partition.topic, check.config)
             return await asyncio.get_running_loop().run_in_executor(self._threads, check.run)
         except MainstemError as error:
             return _without_frames(error)

@@ -5,6 +5,7 @@ As Apache Kafka's LogValidator:
 * Every record is walked: lengths, offset deltas, the record count, compressed data.
 * ``cleanup.policy=compact``: a record without a key is refused, by its index. Compaction would remove it.
 * ``message.timestamp.before.max.ms`` and ``message.timestamp.after.max.ms`` hold for each record's timestamp.
+* ``confluent.value.schema.validation`` and the like: ``frames``, which the broker gives, refuses records.
 * A header's greatest timestamp is corrected to that of its records, because retention and the time index rely on it.
 * ``compression.type`` other than ``producer``: a batch in another codec is recompressed, and ``max.message.bytes``
   holds for the result, too. A batch in that codec stays unchanged, whatever its level, as in Kafka.
@@ -17,8 +18,9 @@ Concurrency: ``AppendCheck.run`` may run in any thread; the partition log's owne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from mainstem.errors import (
     CorruptBatchError,
@@ -40,6 +42,7 @@ from mainstem.record.constants import (
 )
 from mainstem.record.header import BatchHeader, iter_headers, read_header
 from mainstem.record.record_check import (
+    BROKEN_RECORDS_MAX,
     RecordRules,
     RecordsChecked,
     check_records,
@@ -66,6 +69,13 @@ _QUICK_PLAIN_RECORDS: Final = 200
 _QUICK_FEATURE_RECORDS: Final = 1000
 FEATURE_RECORDS_MAX: Final = 100_000
 """How many records one append may have in a topic that looks at keys or headers of each: each becomes an object."""
+
+
+class FrameCheck(Protocol):
+    """The check that keys and values name schemas that the topic takes."""
+
+    def refused(self, header: BatchHeader, records: bytes) -> Mapping[int, str]:
+        """Why records of a batch, whose plain records these are, are refused: by their index in the batch."""
 
 
 class CheckedAppend(NamedTuple):
@@ -97,10 +107,16 @@ class AppendCheck:
         """The batches of ``data``; those that are this process's ``own`` are not walked record by record."""
         self.config = config
         self.features = features
+        self.frames: FrameCheck | None = None  # what a topic that validates schemas needs
         self._view = memoryview(data)
         self._now_ms = now_ms
         self._is_own = is_own
         self._needs_sequence = needs_sequence
+
+    @property
+    def needs_frames(self) -> bool:
+        """Whether ``frames`` has to be set before the check can run."""
+        return self.config.validates_schemas and not self._is_own and self.frames is None
 
     def run_if_quick(self) -> CheckedAppend | None:
         """Check it now if that takes a millisecond or two; None when it may take longer. Raises as ``run`` does."""
@@ -126,12 +142,13 @@ class AppendCheck:
             ) from None
 
     def _looks_quick(self) -> bool:
-        if len(self._view) <= _QUICK_COMPRESSED_BYTES and self.features is None and is_native_loaded():
+        looks_at_each = self.features is not None or self.config.validates_schemas
+        if len(self._view) <= _QUICK_COMPRESSED_BYTES and not looks_at_each and is_native_loaded():
             return True  # whatever it holds
-        if len(self._view) > _QUICK_BYTES:
+        if len(self._view) > _QUICK_BYTES or self.needs_frames:
             return False
         records_max = _QUICK_RECORDS if is_native_loaded() else _QUICK_PLAIN_RECORDS
-        if self.features is not None:
+        if looks_at_each:
             records_max = min(records_max, _QUICK_FEATURE_RECORDS)
         records = compressed = 0
         try:
@@ -147,7 +164,9 @@ class AppendCheck:
         view, config, features = self._view, self.config, self.features
         batches = check_batches(view, config, needs_sequence=self._needs_sequence)
         sent = [header for _, header in batches]
-        if features is not None:
+        frames = None if self._is_own else self.frames
+        assert not self.needs_frames, "the broker gives the schemas of a topic that validates them"
+        if features is not None or frames is not None:
             _refuse_many(sent)
         rules = _rules_of(config, self._now_ms)
         plain: list[Buffer] = []
@@ -168,6 +187,8 @@ class AppendCheck:
                 if checked.broken_count:
                     raise _refusal(checked, config, self._now_ms, index)
                 max_timestamp = checked.max_timestamp
+            if frames is not None:
+                _refuse_frames(frames.refused(header, bytes(records)), index)
             index += header.record_count
             changed = None
             if config.codec is not None or max_timestamp != header.max_timestamp:
@@ -193,9 +214,19 @@ def _refuse_many(headers: Sequence[BatchHeader]) -> None:
     count = sum(header.record_count for header in headers)
     if count > FEATURE_RECORDS_MAX:
         raise RecordTooLargeError(
-            f"{count} records in one append, but a topic with a key index, conditions or idempotency keys takes "
+            f"{count} records in one append, but a topic with a key index, conditions, idempotency keys or schema "
+            f"validation takes "
             f"{FEATURE_RECORDS_MAX}: send smaller batches"
         )
+
+
+def _refuse_frames(refused: Mapping[int, str], first_index: int) -> None:
+    if not refused:
+        return
+    first = min(refused)
+    others = f" (and {len(refused) - 1} more records)" if len(refused) > 1 else ""
+    named = {first_index + at: text for at, text in itertools.islice(refused.items(), BROKEN_RECORDS_MAX)}
+    raise InvalidRecordError(f"record {first_index + first}: {refused[first]}{others}", records=named)
 
 
 def _decompressed(header: BatchHeader, records: Buffer, limit_bytes: int) -> Buffer:

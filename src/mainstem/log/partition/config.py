@@ -30,6 +30,10 @@ from mainstem.record.constants import DECOMPRESSED_BYTES_MAX
 
 _NO_REPLICAS = "Kafka's replicas whose traffic is throttled; this node has none"
 _NO_REMOTE_STORAGE = "Kafka's tiered storage, which is not here: the value is kept and changes nothing"
+_TOPIC_NAME_STRATEGY = "io.confluent.kafka.serializers.subject.TopicNameStrategy"
+_NAME_STRATEGY = one_of(_TOPIC_NAME_STRATEGY)
+_SUBJECT = "The subject whose schemas a {} may name: TOPIC-{}. Other strategies are not supported"
+_VALIDATED = "Whether a record is refused when its {} names no schema of the subject TOPIC-{} (docs/registry.md)"
 _TABLE: Mapping[tuple[str, ConfigType, str | int], str] = {
     ("cleanup.policy", CLEANUP_POLICY, "delete"): "What may remove old records: delete (by retention), compact (the "
     "latest of each key stays), both, or none",
@@ -40,6 +44,10 @@ _TABLE: Mapping[tuple[str, ConfigType, str | int], str] = {
     ("compression.lz4.level", whole(1, 17), 9): "Kafka's level of compression.type=lz4; here there is one, the fast "
     "one, which is Kafka's 9",
     ("compression.zstd.level", whole(-131_072, 22), 3): "The level of compression.type=zstd",
+    ("confluent.key.schema.validation", BOOLEAN, "false"): _VALIDATED.format("key", "key"),
+    ("confluent.key.subject.name.strategy", _NAME_STRATEGY, _TOPIC_NAME_STRATEGY): _SUBJECT.format("key", "key"),
+    ("confluent.value.schema.validation", BOOLEAN, "false"): _VALIDATED.format("value", "value"),
+    ("confluent.value.subject.name.strategy", _NAME_STRATEGY, _TOPIC_NAME_STRATEGY): _SUBJECT.format("value", "value"),
     ("delete.retention.ms", long(0), 86_400_000): "How long compaction keeps a tombstone, so that readers see it",
     ("file.delete.delay.ms", long(0), 60_000): "Kafka's delay before files go; here they go with the next "
     "checkpoints, a second or two later",
@@ -63,8 +71,10 @@ _TABLE: Mapping[tuple[str, ConfigType, str | int], str] = {
     "the log",
     ("mainstem.key.index", BOOLEAN, "false"): "Whether an index from keys to offsets is kept, so that one key's "
     "records are read without a scan",
+    ("mainstem.key.schema.validation", BOOLEAN, "false"): "As confluent.key.schema.validation; either turns it on",
     ("mainstem.max.decompressed.bytes", whole(1, DECOMPRESSED_BYTES_MAX), 134_217_728): "The most that a record batch "
     "may come to when it is decompressed; a larger one is refused as MESSAGE_TOO_LARGE",
+    ("mainstem.value.schema.validation", BOOLEAN, "false"): "As confluent.value.schema.validation; either turns it on",
     ("max.message.bytes", whole(0), 1_048_588): "The largest record batch that is accepted, as it came",
     ("message.timestamp.after.max.ms", long(0), 3_600_000): "How far a record's CreateTime may lie after the log's "
     "clock",
@@ -125,10 +135,14 @@ class LogConfig:
     compression_gzip_level: int = -1
     compression_zstd_level: int = 3
     flush: str = "commit"
+    confluent_key_schema_validation: bool = False
+    confluent_value_schema_validation: bool = False
     mainstem_conditional_append: bool = False
     mainstem_idempotency_window_ms: int = 0
     mainstem_key_index: bool = False
+    mainstem_key_schema_validation: bool = False
     mainstem_max_decompressed_bytes: int = 128 << 20
+    mainstem_value_schema_validation: bool = False
     overrides: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     # What follows from the settings, and is read at each append.
     flushes_before_commit: bool = field(init=False, repr=False, compare=False)
@@ -137,12 +151,22 @@ class LogConfig:
     is_compacted: bool = field(init=False, repr=False, compare=False)
     codec: str | None = field(init=False, repr=False, compare=False)
     """The codec that batches are to be stored with; None when they stay as they came."""
+    validates_keys: bool = field(init=False, repr=False, compare=False)
+    """Whether a record's key must name a schema of its subject; ``validates_values`` is the same of its value."""
+    validates_values: bool = field(init=False, repr=False, compare=False)
+    validates_schemas: bool = field(init=False, repr=False, compare=False)
+    """Whether either does."""
     roll_ms: int = field(init=False, repr=False, compare=False)
     """The age at which a segment is rolled: compaction does not touch the active one."""
 
     def __post_init__(self) -> None:
         is_compacted = "compact" in self.cleanup_policy
+        validates_keys = self.confluent_key_schema_validation or self.mainstem_key_schema_validation
+        validates_values = self.confluent_value_schema_validation or self.mainstem_value_schema_validation
         derived = {
+            "validates_keys": validates_keys,
+            "validates_values": validates_values,
+            "validates_schemas": validates_keys or validates_values,
             "flushes_before_commit": self.flush == "commit",
             "uses_log_append_time": self.message_timestamp_type == "LogAppendTime",
             "is_compacted": is_compacted,

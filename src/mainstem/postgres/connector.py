@@ -50,6 +50,11 @@ class Connector:
         """End ``run``, in a moment."""
         self._stopping.set()
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether ``stop`` was called."""
+        return self._stopping.is_set()
+
     def run(self, on_ready: Callable[[], None]) -> None:
         """Capture until ``stop``. ``on_ready``: the topics are there; of a capture that began before, that is at once.
 

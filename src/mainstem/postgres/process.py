@@ -7,12 +7,14 @@ it cleanly; with ``--stop-with-parent`` the end of its standard input does. Exit
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from typing import TYPE_CHECKING, Final
 
 from mainstem.client.log import Log
 from mainstem.errors import InputError, MainstemError
@@ -21,6 +23,9 @@ from mainstem.pipelines.load import load_app
 
 if TYPE_CHECKING:
     from mainstem.postgres.connector import Connector
+
+_LOOK_S: Final = 0.5
+_STOP_S: Final = 10.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,10 +52,10 @@ def _run(arguments: argparse.Namespace) -> None:
         raise InputError(f"app {app.name} has no capture {arguments.capture!r}")
     with Log(arguments.bootstrap, client_id="mainstem-postgres") as log:
         connector = Connector(captured.settings, log, tell, app=app.name)
-        stop_on_signals(connector)
         if arguments.stop_with_parent:
             threading.Thread(target=_stop_at_end_of_input, args=(connector,), daemon=True).start()
-        connector.run(lambda: print("ready: postgres", arguments.capture, flush=True))  # noqa: T201 - for the supervisor
+        ready = functools.partial(print, "ready: postgres", arguments.capture, flush=True)
+        run_until_signal(connector, ready)
 
 
 def tell(line: str) -> None:
@@ -58,10 +63,31 @@ def tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
-def stop_on_signals(connector: Connector) -> None:
-    """Let SIGTERM and SIGINT stop it."""
+def run_until_signal(connector: Connector, on_ready: Callable[[], None]) -> None:
+    """Run the connector until SIGTERM, SIGINT or ``stop``. Raises what ended it. For the main thread.
+
+    A log or a database that does not answer holds up a stop: then the process ends after ``_STOP_S``. That loses
+    nothing, as no kill does.
+    """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: connector.stop())
+    running: Future[None] = Future()
+    threading.Thread(target=_run_into, args=(running, connector, on_ready), name="capture", daemon=True).start()
+    while not connector.is_stopping and not running.done():
+        wait([running], _LOOK_S)
+    if not wait([running], _STOP_S).done and connector.is_stopping:
+        tell("the log or the database does not answer: the capture ends at its last commit, and goes on from there")
+        os._exit(DONE)
+    running.result()
+
+
+def _run_into(running: Future[None], connector: Connector, on_ready: Callable[[], None]) -> None:
+    try:
+        connector.run(on_ready)
+    except BaseException as error:  # noqa: BLE001 - the main thread raises it
+        running.set_exception(error)
+    else:
+        running.set_result(None)
 
 
 def _stop_at_end_of_input(connector: Connector) -> None:

@@ -55,7 +55,7 @@ def postgres(
     from mainstem.client.log import Log
     from mainstem.pipelines.definitions import CaptureSettings
     from mainstem.postgres.connector import Connector
-    from mainstem.postgres.process import stop_on_signals
+    from mainstem.postgres.process import run_until_signal
 
     if snapshot not in (None, "again"):
         raise InputError(f"--snapshot is again, or left out, not {snapshot!r}")
@@ -63,9 +63,8 @@ def postgres(
     settings = CaptureSettings.of(name or _name_of(dsn), dsn, named, envelope=envelope, partitions=partitions)
     with Log(bootstrap, client_id="mainstem-postgres") as log:
         connector = Connector(settings, log, note, again=snapshot == "again")
-        stop_on_signals(connector)
         topics = ", ".join(settings.topic_of(table) for table in settings.tables)
-        connector.run(lambda: out(f"ready: postgres {settings.name}, topics {topics}"))
+        run_until_signal(connector, lambda: out(f"ready: postgres {settings.name}, topics {topics}"))
 
 
 @app.command()

@@ -1,0 +1,83 @@
+"""SIGTERM ends a capture in some seconds, also when the log or the database hangs; and it goes on from there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mainstem.client.log import Log
+from tests.broker.harness import LogProcess, child_environment
+from tests.postgres.conftest import TIMEOUT_S, Shop
+from tests.support.eventually import eventually
+
+CODE = "import mainstem.postgres.process as process; process._STOP_S = 1.0; from mainstem.cli.main import main; main()"
+HANDLING = (
+    "SELECT pid FROM pg_stat_activity WHERE application_name = 'mainstem' AND datname = current_database()"
+    " AND backend_type = 'client backend'"
+)
+
+
+@contextmanager
+def hanging(pids: list[int]) -> Iterator[None]:
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def started(shop: Shop, bootstrap: str) -> subprocess.Popen[str]:
+    """``mainstem connect postgres`` when it is ready."""
+    argv = ["connect", "postgres", shop.database.dsn, "--tables", "orders", "--name", shop.name]
+    process = subprocess.Popen(
+        [sys.executable, "-c", CODE, *argv, "--bootstrap", bootstrap],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=child_environment(),
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("ready: postgres")
+    return process
+
+
+@pytest.mark.parametrize("what", ["log", "database"])
+def test_a_capture_stops_while_the_other_side_hangs(shop: Shop, tmp_path: Path, what: str) -> None:
+    shop.execute("CREATE TABLE orders (id int PRIMARY KEY)")
+    broker = LogProcess(tmp_path / "data").start()
+    try:
+        process = started(shop, broker.bootstrap)
+        try:
+            with Log(broker.bootstrap) as log:
+                here = Shop(log, shop.database, shop.name)
+                shop.execute("INSERT INTO orders VALUES (1)")
+                eventually(lambda: here.fold() == shop.rows(), "the topic is the table", TIMEOUT_S)
+                pids = [broker.pid] if what == "log" else [pid for (pid,) in shop.execute(HANDLING)]
+                assert pids
+                with hanging(pids):
+                    # A new column makes the capture ask the database.
+                    shop.execute("ALTER TABLE orders ADD COLUMN late int; INSERT INTO orders VALUES (2)")
+                    process.send_signal(signal.SIGTERM)
+                    _, errors = process.communicate(timeout=TIMEOUT_S)
+                assert process.returncode == 0, errors
+        finally:
+            process.kill()
+            process.communicate()
+        process = started(shop, broker.bootstrap)
+        with Log(broker.bootstrap) as log:
+            here = Shop(log, shop.database, shop.name)
+            eventually(lambda: "2" in here.fold(), "the second row is there", TIMEOUT_S)
+            assert here.records() == [("1", {"id": 1}), ("2", {"id": 2, "late": None})]
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=TIMEOUT_S)
+    finally:
+        broker.kill()

@@ -8,6 +8,7 @@
 - ``value_encoder``: columns into a topic's values
 - ``value_decoder``: values of any registered schema into columns
 - ``avro_columns``, ``json_schema_columns``: columns as a schema
+- ``protobuf``: columns as a Protobuf message, into its values and back
 - ``avro_encode``: columns into Avro values, natively where they are flat
 - ``writer_schemas``: schemas by their ids, kept
 - ``frames``: the schema ids in front of values and in headers

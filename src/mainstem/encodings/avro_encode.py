@@ -40,14 +40,15 @@ _OUTPUT_BYTES_MAX: Final = (1 << 31) - 1
 
 def encode(arrow_batch: pa.RecordBatch, record: AvroType, schema: pa.Schema, frame: bytes) -> pa.Array:
     """A value for each row (binary), behind ``frame``; ``schema`` has the type of each field. Raises SchemaError."""
-    columns = [_column(arrow_batch, field) for field in schema]
+    columns = [column_of(arrow_batch, field) for field in schema]
     if any(each.type.without_null()[0].is_nested for each in record.fields):
         rows = zip(*(_plain(column) for column in columns), strict=True)
         return pa.array([frame + _record(row, record) for row in rows], pa.binary())
     return _natively(columns, record, frame, arrow_batch.num_rows)
 
 
-def _column(arrow_batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+def column_of(arrow_batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    """The column of a field in its type; nulls where the batch has none. Raises SchemaError."""
     if field.name not in arrow_batch.schema.names:
         return pa.nulls(arrow_batch.num_rows, field.type)
     column = arrow_batch.column(field.name)

@@ -63,10 +63,13 @@ def without_frames(headers: pa.Array) -> pa.Array:
 
 
 def header_frame(headers: Any) -> bytes | None:
-    """The frame among a record's headers, pairs of a name and bytes; the last one counts."""
+    """The frame among a record's headers, pairs of a name and bytes; the last one counts.
+
+    For Protobuf the message's place in its schema follows the global id.
+    """
     frame = None
     for name, value in headers:
-        if name == VALUE_HEADER and value is not None and len(value) == GUID_FRAME_BYTES and value[0] == 1:
+        if name == VALUE_HEADER and value is not None and len(value) >= GUID_FRAME_BYTES and value[0] == 1:
             frame = value
     return frame
 

@@ -17,6 +17,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from mainstem.encodings.frames import Framed, SchemaId, behind_frames, by_schema, schema_id_of
+from mainstem.encodings.protobuf.protobuf_decode import decode_messages, reason_of_message
 from mainstem.encodings.writer_schemas import WriterSchema
 from mainstem.errors import SchemaError
 from mainstem.record.native.native_json import GOOD
@@ -67,6 +68,8 @@ class SchemaDecoder:
             return f"the schema registry has no schema {schema_id} that can be read; register it, and append again"
         if writer.schema_type == "JSON":
             return _reason_of_json(value[frame_bytes:], "")
+        if writer.schema_type == "PROTOBUF":
+            return f"{reason_of_message(value[frame_bytes:], writer.text)} (schema {schema_id})"
         try:
             record = _parsed(writer.text)
         except SchemaError as error:
@@ -81,6 +84,8 @@ class SchemaDecoder:
             return unreadable(len(values), schema)
         if writer.schema_type == "JSON":
             return decode_json(behind_frames(values, group.frame_bytes), schema)
+        if writer.schema_type == "PROTOBUF":
+            return decode_messages(values, group.frame_bytes, writer.text, schema)
         try:
             record = _parsed(writer.text)
         except SchemaError:

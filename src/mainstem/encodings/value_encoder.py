@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from mainstem.encodings.avro_columns import arrow_schema
 from mainstem.encodings.avro_encode import encode
+from mainstem.encodings.protobuf.protobuf_encode import encode_messages
 from mainstem.schema.arrow_json import json_objects
 from mainstem.schema.avro import parse_avro
 from mainstem.schema.json_columns import JsonField, decode
@@ -21,7 +22,10 @@ _parsed = functools.lru_cache(maxsize=64)(parse_avro)
 
 @dataclass(frozen=True, slots=True)
 class ValueEncoder:
-    """How a topic's values are written: the encoding, the registered schema and its id, the topic's columns."""
+    """How a topic's values are written: the encoding, the registered schema and its id, the topic's columns.
+
+    ``text`` is the schema as ``WriterSchema`` has it.
+    """
 
     encoding: str
     text: str
@@ -37,6 +41,8 @@ class ValueEncoder:
         schema = arrow_schema(self.columns)
         for name in json_columns:
             arrow_batch = _with_parsed(arrow_batch, schema.field(name))
+        if self.encoding == "protobuf":
+            return encode_messages(arrow_batch, self.text, schema, frame)
         return encode(arrow_batch, _parsed(self.text), schema, frame)
 
 

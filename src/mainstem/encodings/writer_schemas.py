@@ -22,7 +22,10 @@ _ASK_AGAIN_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class WriterSchema:
-    """The schema that a value was written with: AVRO, JSON or PROTOBUF, and its text, references resolved."""
+    """The schema that a value was written with: AVRO, JSON or PROTOBUF, and its text, references resolved.
+
+    That of Protobuf is base64 of a FileDescriptorSet, its own file last.
+    """
 
     schema_type: str
     text: str
@@ -62,7 +65,7 @@ class WriterSchemas:
             content = stored[0].content
             is_plain = content.schema_type == AVRO and not content.references
             return WriterSchema(
-                content.schema_type, content.text if is_plain else self._registry.parsed(content).resolved()
+                content.schema_type, content.text if is_plain else self._registry.parsed(content).portable()
             )
         except RegistryError:
             return None

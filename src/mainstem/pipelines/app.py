@@ -80,8 +80,8 @@ class App:
     ) -> Topic:
         """Declare a topic. ``schema``: a dataclass, a pydantic model, or a Spark DDL string.
 
-        ``encoding``: ``"avro"`` or ``"json-schema"`` for values that begin with the id of a schema, as Confluent's
-        serializers write them; the schema is made of the columns. Without it values are plain JSON.
+        ``encoding``: ``"avro"``, ``"json-schema"`` or ``"protobuf"`` for values that begin with the id of a schema, as
+        Confluent's serializers write them; the schema is made of the columns. Without it values are plain JSON.
         """
         settings = MappingProxyType(dict(configs or {}))
         topic = Topic(name, schema, _key_columns(key), partitions, compacted, settings, _caller(), encoding)

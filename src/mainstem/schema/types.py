@@ -31,7 +31,7 @@ SCALAR_TYPES = frozenset(
         "BINARY",
     }
 )
-Encoding = Literal["avro", "json-schema"]
+Encoding = Literal["avro", "json-schema", "protobuf"]
 ENCODINGS: tuple[str, ...] = get_args(Encoding)
 """Forms of a topic's values beside plain JSON: by a schema in the schema registry."""
 # Readers add these next to a topic's own columns.

@@ -56,6 +56,9 @@ class ParsedSchema(Protocol):
     def resolved(self) -> str:
         """The text under ``format=resolved``: what it refers to stands in it; ``canonical`` where that cannot be."""
 
+    def portable(self) -> str:
+        """All that reads its values, in one text: for Protobuf base64 of a FileDescriptorSet; else ``resolved``."""
+
 
 class SchemaFormat(Protocol):
     """One of AVRO, JSON and PROTOBUF."""

@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from mainstem.encodings.encoders import schema_text
+from mainstem.encodings.encoders import schema_text, writer_schema
 from mainstem.encodings.frames import SchemaId
 from mainstem.encodings.json_values import json_values
 from mainstem.encodings.value_decoder import SchemaDecoder
@@ -25,18 +25,17 @@ from mainstem.spark.options.options import LogOptions
 from mainstem.spark.tasks.encoded_decode import EncodedDecoder
 
 _COLUMNS: Final = "key BINARY, value BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
-_TYPES: Final = {"avro": "AVRO", "json-schema": "JSON"}
 
 
 @dataclass(frozen=True, slots=True)
 class _OneSchema:
     """The schema of what was just encoded, whatever its id."""
 
-    encoder: ValueEncoder
+    writer: WriterSchema
 
     def schema(self, schema_id: SchemaId) -> WriterSchema:
         """The one schema."""
-        return WriterSchema(_TYPES[self.encoder.encoding], self.encoder.text)
+        return self.writer
 
 
 def unregistered_encoder(topic: str, columns: TopicSchema, encoding: str) -> ValueEncoder:
@@ -46,7 +45,7 @@ def unregistered_encoder(topic: str, columns: TopicSchema, encoding: str) -> Val
 
 def values_as_json(values: pa.Array, encoder: ValueEncoder) -> pa.Array:
     """The values that the encoder has made, as JSON."""
-    return json_values(values, None, encoder.columns, SchemaDecoder(_OneSchema(encoder))).values
+    return json_values(values, None, encoder.columns, SchemaDecoder(_OneSchema(writer_schema(encoder)))).values
 
 
 def records_as_json(records: DataFrame, columns: TopicSchema, log: LogOptions) -> DataFrame:

@@ -35,6 +35,10 @@ class AvroSchema:
         """The canonical text."""
         return self.canonical
 
+    def portable(self) -> str:
+        """As ``resolved``."""
+        return self.resolved()
+
     def resolved(self) -> str:
         """The text with the referenced types in it; the canonical text if they would nest too deeply."""
         try:

@@ -53,6 +53,10 @@ class JsonSchema:
         """The canonical text."""
         return self._canonical
 
+    def portable(self) -> str:
+        """As ``resolved``."""
+        return self.resolved()
+
     def resolved(self) -> str:
         """The schema with its references among its definitions; each ``$ref`` stays and finds them by their ``$id``."""
         return self._bundle

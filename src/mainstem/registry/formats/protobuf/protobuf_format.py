@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from google.protobuf import descriptor_pb2
+
 from mainstem.registry.formats.protobuf.protobuf_compatibility import incompatibilities_between
 from mainstem.registry.formats.protobuf.protobuf_compiler import MAIN, compiled
 from mainstem.registry.formats.protobuf.protobuf_text import file_text, pool_of
@@ -40,6 +42,11 @@ class ProtobufSchema:
     def resolved(self) -> str:
         """The same as ``canonical``: a file cannot contain what it imports from other packages."""
         return self.canonical
+
+    def portable(self) -> str:
+        """The descriptors of all files as a FileDescriptorSet in base64, its own last."""
+        files = descriptor_pb2.FileDescriptorSet(file=self.files)
+        return base64.b64encode(files.SerializeToString()).decode()
 
 
 class ProtobufFormat:

@@ -207,6 +207,33 @@ def test_a_column_keeps_its_number_and_that_of_a_removed_one_is_reserved(mainste
     assert [again.decode(each)["a"] for each in mainstem_log.read(topic)] == [1, 2]
 
 
+def test_decimals_and_dates_of_kafka_connect_are_read(mainstem_log: Log) -> None:
+    topic = topic_of(mainstem_log, "price DECIMAL(30,2), tiny DECIMAL(10,4), day DATE, none DATE")
+    source = """
+    syntax = "proto3";
+    import "confluent/type/decimal.proto";
+    import "google/type/date.proto";
+    message Row { confluent.type.Decimal price = 1; confluent.type.Decimal tiny = 2; google.type.Date day = 3; }
+    """
+    schema = Registry(mainstem_log).register(f"{topic}-connect", SchemaRequest("PROTOBUF", source))
+    message = message_class(text_of(source))()
+    message.price.value, message.price.scale = (-(10**25) - 7).to_bytes(12, "big", signed=True), 2
+    message.tiny.value, message.tiny.scale = b"\x05", 4
+    message.day.year, message.day.month, message.day.day = 2024, 2, 29
+    opening = frame_of(schema.id) + b"\x00"
+    mainstem_log.append(topic, opening + message.SerializeToString())
+    codec = Codec(mainstem_log)
+    assert [codec.decode(record) for record in mainstem_log.read(topic)] == [
+        {"price": "-100000000000000000000000.07", "tiny": "0.0005", "day": "2024-02-29", "none": None}
+    ]
+    for size, scale in ((33, 2), (1, 77), (1, -(2**31))):
+        message.price.value, message.price.scale = b"\x01" * size, scale
+        mainstem_log.append(topic, opening + message.SerializeToString())
+        *_, record = mainstem_log.read(topic)
+        with pytest.raises(SchemaError, match=f"a decimal of {size} bytes and scale {scale}"):
+            codec.decode(record)
+
+
 def test_unknown_fields_are_passed_over(mainstem_log: Log) -> None:
     topic = topic_of(mainstem_log, "id BIGINT")
     value = Codec(mainstem_log).encode(topic, {"id": 1})

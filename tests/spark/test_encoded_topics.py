@@ -10,7 +10,7 @@ import pytest
 from mainstem.client.records import NewRecord
 from mainstem.encodings.frames import schema_id_of
 from mainstem.encodings.topic_values import Codec
-from mainstem.errors import DefinitionError
+from mainstem.errors import DefinitionError, PipelineFailedError
 from mainstem.pipelines.deploy import deploy
 from mainstem.registry.registry import Registry
 from mainstem.registry.requests import LATEST
@@ -131,6 +131,17 @@ def test_what_cannot_be_encoded_is_refused_by_its_line(world: Flights, ddl: str,
 
     with pytest.raises(DefinitionError, match=rf"test_encoded_topics.py:\d+: .*{reason}"):
         declare()
+
+
+def test_a_row_that_protobuf_has_no_form_of_stops_its_pipeline_with_the_column(world: Flights) -> None:
+    source = world.app.topic(f"{world.prefix}.in", DDL + NESTED, "id")
+    copies = world.app.topic(f"{world.prefix}.copies", None, "id", encoding="protobuf")
+    world.app.pipeline(source, into=copies, name=f"{world.prefix}.copy")(lambda orders: orders)
+    deploy(world.app, world.log)
+    world.log.append(source.name, {**ROW, **HOME}, key=ROW["id"])
+    with pytest.raises(PipelineFailedError, match=r"column 'tags' cannot be written as Protobuf: an array has a null"):
+        world.run_once()
+    assert list(world.log.read(copies.name)) == []
 
 
 @pytest.mark.parametrize("encoding", ["avro", "protobuf"])

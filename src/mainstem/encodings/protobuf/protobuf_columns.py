@@ -47,11 +47,12 @@ def protobuf_schema_of(topic: str, schema: TopicSchema, former: Any = None) -> s
 def _message(name: str, fields: list[tuple[str, pa.DataType]], former: Any, topic: str) -> Iterable[str]:
     known = {} if former is None else {each.name: each for each in former.fields}
     reserved = _reserved(former)
-    last = max([*reserved, *(each.number for each in known.values())], default=0)
-    gone = sorted({*reserved, *(known[field].number for field in known.keys() - dict(fields).keys())})
+    last = max([*(end - 1 for _, end in reserved), *(each.number for each in known.values())], default=0)
+    numbers = (known[field].number for field in known.keys() - dict(fields).keys())
+    gone = sorted([*reserved, *((number, number + 1) for number in numbers)])
     yield f"message {name} {{"
     if gone:
-        yield f"  reserved {', '.join(map(str, gone))};"
+        yield f"  reserved {', '.join(f'{start} to {end - 1}' for start, end in gone)};"
     for field, kind in fields:
         if not _NAME.fullmatch(field):
             raise DefinitionError(
@@ -63,14 +64,14 @@ def _message(name: str, fields: list[tuple[str, pa.DataType]], former: Any, topi
     yield "}"
 
 
-def _reserved(former: Any) -> list[int]:
-    """The reserved numbers of a message."""
+def _reserved(former: Any) -> list[tuple[int, int]]:
+    """The reserved numbers of a message: from, and up to but not including."""
     if former is None:
         return []
     from google.protobuf import descriptor_pb2  # an extra's library
 
     former.CopyToProto(copied := descriptor_pb2.DescriptorProto())
-    return [number for each in copied.reserved_range for number in range(each.start, min(each.end, each.start + 1000))]
+    return [(each.start, each.end) for each in copied.reserved_range]
 
 
 def _field(name: str, kind: pa.DataType, number: int, former: Any, topic: str) -> Iterable[str]:

@@ -3,13 +3,15 @@
 Fields go to columns by name. A field that was not set is null where Protobuf knows that, and the type's default where
 it does not (scalars of proto3 without ``optional``). Repeated fields and maps are never null. 64-bit integers are
 numbers, bytes base64, enums their names, times RFC 3339, wrappers their values, a ``oneof`` the one field that is set.
-Unknown fields are passed over. NaN and the infinities are null.
+``google.type.Date`` and ``confluent.type.Decimal``, which Kafka Connect writes, are text. Unknown fields are passed
+over. NaN and the infinities are null.
 """
 
 from __future__ import annotations
 
 import base64
 import datetime
+import decimal
 import json
 from typing import Any, Final
 
@@ -26,6 +28,12 @@ _WRAPPERS: Final = frozenset(
     f"google.protobuf.{kind}Value"
     for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
+
+_DECIMALS: Final = frozenset({"confluent.type.Decimal", "confluent.types.Decimal"})
+_DECIMAL_BYTES_MAX: Final = 32
+_SCALE_MAX: Final = 76
+"""A decimal of more has no column that it fits; its text could be very long."""
+_DIGITS: Final = decimal.Context(prec=80)
 
 
 def decode_messages(values: pa.Array, frame_bytes: int, text: str, schema: pa.Schema) -> DecodedRows:
@@ -94,6 +102,10 @@ def _one(value: Any, field: Any) -> Any:
 
 def _message(message: Any) -> Any:
     name = message.DESCRIPTOR.full_name
+    if name in _DECIMALS:
+        return _decimal_text(message)
+    if name == "google.type.Date":
+        return f"{message.year:04}-{message.month:02}-{message.day:02}"
     if not name.startswith("google.protobuf."):
         return _object(message)
     if name == "google.protobuf.Timestamp":
@@ -109,3 +121,14 @@ def _message(message: Any) -> Any:
         return json_format.MessageToDict(message)
     except (json_format.Error, TypeError, ValueError) as error:
         raise SchemaError(f"a {name} has no JSON form: {' '.join(str(error).split())[:200]}") from error
+
+
+def _decimal_text(message: Any) -> str:
+    """A decimal of a scale and the bytes of a whole number, big-endian."""
+    if len(message.value) > _DECIMAL_BYTES_MAX or abs(message.scale) > _SCALE_MAX:
+        raise SchemaError(
+            f"a decimal of {len(message.value)} bytes and scale {message.scale}: at most {_DECIMAL_BYTES_MAX} bytes "
+            f"and a scale up to {_SCALE_MAX} are read"
+        )
+    number = int.from_bytes(message.value, "big", signed=True)
+    return format(decimal.Decimal(number).scaleb(-message.scale, _DIGITS), "f")

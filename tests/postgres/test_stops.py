@@ -14,8 +14,9 @@ import pytest
 
 from mainstem.client.log import Log
 from tests.broker.harness import LogProcess, child_environment
-from tests.postgres.conftest import TIMEOUT_S, Shop
+from tests.postgres.conftest import TIMEOUT_S, Shop, current_lsn
 from tests.support.eventually import eventually
+from tests.support.postgres import PostgresCluster
 
 CODE = "import mainstem.postgres.process as process; process._STOP_S = 1.0; from mainstem.cli.main import main; main()"
 HANDLING = (
@@ -81,3 +82,39 @@ def test_a_capture_stops_while_the_other_side_hangs(shop: Shop, tmp_path: Path, 
         process.communicate(timeout=TIMEOUT_S)
     finally:
         broker.kill()
+
+
+def test_the_slot_is_never_ahead_of_the_log(postgres_cluster: PostgresCluster, shop: Shop, tmp_path: Path) -> None:
+    """Also while the log is away, other tables are written, and the server asks for an answer each second."""
+    shop.execute("CREATE TABLE orders (id int PRIMARY KEY); CREATE TABLE others (filler text)")
+    postgres_cluster.execute("ALTER SYSTEM SET wal_sender_timeout = '2s'")
+    postgres_cluster.execute("SELECT pg_reload_conf()")
+    sender = "SELECT write_lsn - '0/0'::pg_lsn, flush_lsn - '0/0'::pg_lsn FROM pg_stat_replication"
+    broker = LogProcess(tmp_path / "data").start()
+    try:
+        with Log(broker.bootstrap) as log:
+            here = Shop(log, shop.database, shop.name)
+            with here.capture() as capture:
+                capture.caught_up(shop.database)
+                os.kill(broker.pid, signal.SIGSTOP)
+                shop.execute("INSERT INTO others SELECT repeat('x', 1000) FROM generate_series(1, 3000) n")
+                end = current_lsn(shop.database)
+
+                def is_told() -> bool:
+                    return any(write is not None and write >= end for write, _ in shop.execute(sender))
+
+                eventually(is_told, "the server is told what has come", TIMEOUT_S)
+                [(_, told)] = shop.execute(sender)
+                committed = capture.counts.lsn
+                os.kill(broker.pid, signal.SIGCONT)
+                assert told <= committed < end
+                capture.caught_up(shop.database)
+            assert capture.error is None
+            with here.capture() as capture:
+                shop.execute("INSERT INTO orders VALUES (1)")
+                capture.caught_up(shop.database)
+            assert here.fold() == shop.rows()
+    finally:
+        broker.kill()
+        postgres_cluster.execute("ALTER SYSTEM RESET wal_sender_timeout")
+        postgres_cluster.execute("SELECT pg_reload_conf()")

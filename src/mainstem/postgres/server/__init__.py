@@ -3,6 +3,7 @@
 * ``catalog``: the server, its tables and its types; refusals
 * ``slot``: the publication and the replication slot
 * ``replication``: the thread that takes the stream of changes
+* ``copy_both``: the messages of the connection, by libpq
 * ``pgoutput``: the messages of the stream
 * ``chunks``: reads a table in chunks
 * ``column_types``: PostgreSQL's types as columns and JSON

@@ -19,6 +19,7 @@ from typing import Any, Final
 from mainstem.background import failed
 from mainstem.errors import MainstemError
 from mainstem.postgres.server.catalog import DatabaseUnavailableError, connect, explained
+from mainstem.postgres.server.copy_both import ReplicationMessages
 
 Chunk = Sequence[bytes | int]
 _CHUNK_BYTES: Final = 256 << 10
@@ -47,6 +48,7 @@ class ReplicationStream:
         self._sent_lsn = 0
         self._sent_s = 0.0
         self._marked = start_lsn
+        self._is_asked = False
 
     def __enter__(self) -> ReplicationStream:
         """Connect and begin. Raises ConfigError, DatabaseUnavailableError."""
@@ -57,12 +59,12 @@ class ReplicationStream:
                 slot_name=self._slot,
                 start_lsn=self._start_lsn,
                 decode=False,
-                status_interval=_FEEDBACK_S,
                 options={"proto_version": "1", "publication_names": f'"{self._slot}"', "messages": "true"},
             )
         except Exception as error:
             self._connection.close()
             raise explained(error) from error
+        self._messages = ReplicationMessages(self._connection)
         self._thread.start()
         return self
 
@@ -101,30 +103,34 @@ class ReplicationStream:
         chunk: list[bytes | int] = []
         size = 0
         while size < _CHUNK_BYTES:
-            message = self._cursor.read_message()
+            message = self._messages.read()
             if message is None:
-                end = self._cursor.wal_end
-                if end > self._marked:
-                    self._marked = end
-                    chunk.append(end)
                 break
-            chunk.append(message.payload)
-            size += len(message.payload)
+            if isinstance(message, bytes):
+                chunk.append(message)
+                size += len(message)
+                continue
+            self._is_asked |= message.wants_answer
+            if message.wal_end > self._marked:
+                self._marked = message.wal_end
+                chunk.append(message.wal_end)
         self._answer()
         if not chunk:
             select.select([self._connection], [], [], _WAIT_S)
         return chunk
 
     def _answer(self) -> None:
-        """Tell the server up to where the log has all: when it is news, and every few seconds."""
+        """Tell the server up to where the log has all: when it asks, when it is news, and every few seconds."""
         now_s = time.monotonic()
-        if self._confirmed > self._sent_lsn or now_s - self._sent_s >= _FEEDBACK_S:
+        if self._is_asked or self._confirmed > self._sent_lsn or now_s - self._sent_s >= _FEEDBACK_S:
+            self._is_asked = False
             self._sent_lsn, self._sent_s = self._confirmed, now_s
-            self._cursor.send_feedback(write_lsn=self._marked, flush_lsn=self._sent_lsn, force=True)
+            self._messages.tell(write_lsn=self._marked, flush_lsn=self._sent_lsn)
 
     def _hand_on(self, chunk: Chunk) -> None:
         size = sum(_ITEM_BYTES + (len(item) if isinstance(item, bytes) else 0) for item in chunk)
         while chunk and not self._stopping.is_set() and not self._chunks.put(chunk, size, _FULL_S):
+            self._is_asked = True  # it may have asked: nothing is read meanwhile
             self._answer()
 
 

@@ -90,7 +90,7 @@ def _is_later_check(here: Any, there: Any) -> bool:
 
 ABSENT: Final = "absent"
 """Stands for a part of an answer that only the other one has."""
-_OWN_CONFIGS: Final = r"configs\.(flush|mainstem\.[a-z.]+|log\.flush)$"
+_OWN_CONFIGS: Final = r"configs\.(flush|(mainstem|confluent)\.[a-z.]+|log\.flush)$"
 _RE_ELECTION: Final = "this node does not list eligible.leader.replicas.version, with which Kafka's controller sets it"
 
 _SHARES_AT_ONCE: Final = (
@@ -194,7 +194,13 @@ _OLDER_END: Final = (
 )
 
 DELIBERATE: Final = (
-    DeliberateDifference("*", _OWN_CONFIGS, ANY, ABSENT, "Mainstem's own topic configs are listed"),
+    DeliberateDifference(
+        "*",
+        _OWN_CONFIGS,
+        ANY,
+        ABSENT,
+        "Mainstem's own topic configs are listed, and those of Confluent's schema validation",
+    ),
     DeliberateDifference(
         "describe_configs", r"configs\.streams\.", ABSENT, ANY, "Streams groups are not served, nor are their configs"
     ),

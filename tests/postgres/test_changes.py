@@ -217,3 +217,19 @@ def test_the_envelope_of_debezium(shop: Shop) -> None:
     source = records[1][1]["source"]
     assert (source["schema"], source["table"], source["snapshot"]) == ("public", "orders", "false")
     assert source["lsn"] > records[0][1]["source"]["lsn"]
+
+
+def test_a_changed_key_in_the_envelope_of_debezium(shop: Shop) -> None:
+    shop.execute(ORDERS)
+    shop.execute("INSERT INTO orders VALUES (1, 'a', NULL)")
+    with shop.capture(envelope="debezium") as capture:
+        capture.caught_up(shop.database)
+        seen = len(shop.records())
+        shop.execute("UPDATE orders SET id = 2")
+        capture.caught_up(shop.database)
+    found = [(key, value and (value["op"], value["before"], value["after"])) for key, value in shop.records()[seen:]]
+    assert found == [
+        ("1", ("d", {"id": 1, "item": None, "tags": None}, None)),
+        ("1", None),
+        ("2", ("c", None, {"id": 2, "item": "a", "tags": None})),
+    ]

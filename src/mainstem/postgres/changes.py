@@ -106,7 +106,7 @@ class TableChanges:
         if old is not None:
             sent = zip(new, old, strict=True)
             new = [was if value is UNCHANGED and was is not None else value for value, was in sent]
-            if update.old_kind == "O" and UNCHANGED not in old:
+            if UNCHANGED not in old:
                 before = self._before(table, old)
         key = encoder.key_of(new)
         old_key = key if old is None else encoder.key_of(old)
@@ -114,11 +114,16 @@ class TableChanges:
         if UNCHANGED in new:
             known = self._known_values(table, old_key, new)
             if known is None or not known.keys() >= set(encoder.unchanged(new)):
+                if old_key != key:
+                    self._writer.write(table, old_key, None, "d", before=before)
                 self._update_unknown(table, old_key, key, new, is_captured=known is not None)
                 return
-        if old_key != key:
-            self._writer.write(table, old_key, None, "d")
-        self._writer.write(table, key, new, "u", known=known, before=before)
+        if old_key != key:  # as Debezium has it: the end of one row, and a new one
+            self._writer.write(table, old_key, None, "d", before=before)
+            self._writer.write(table, key, new, "c", known=known)
+        else:
+            whole = before if update.old_kind == "O" else None  # else it has the key's columns alone
+            self._writer.write(table, key, new, "u", known=known, before=whole)
 
     def _before(self, table: CapturedTable, old: Values) -> str | None:
         return table.encoder.value(old) if self._settings.envelope == "debezium" else None
@@ -155,8 +160,6 @@ class TableChanges:
         """
         state = self._log_writer.state.tables[str(table.name)]
         window = self._writer.window_of(table)
-        if old_key != key:
-            self._writer.write(table, old_key, None, "d")
         if is_captured or state.is_done or old_key != key:  # a snapshot may have read beyond the new key already
             columns = ", ".join(table.encoder.unchanged(new))
             _LOG.warning("table %s is read again: its topic has no value of column %s", table.name, columns)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import threading
 from typing import Any
 
 import pytest
 from starlette.requests import Request
 
 from mainstem.errors import InputError
+from mainstem.gateway.http import bodies
 from mainstem.gateway.http.bodies import RECORD_VALUES_MAX, VALUES_MAX, read_json
 from mainstem.gateway.http.body_slices import record_slices
 from mainstem.gateway.http.problem_responses import HttpError
@@ -58,20 +60,23 @@ LONG_FRACTIONS = [0.5, *["1." * 6_000] * 300]
 
 
 @pytest.mark.parametrize("values", [MANY_VALUES, MANY_ESCAPES, LONG_FRACTIONS], ids=["values", "escapes", "fractions"])
-def test_the_loop_turns_while_a_large_body_is_read(values: list[Any]) -> None:
+def test_a_large_body_is_read_in_parts_and_never_on_the_loop(
+    values: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part keeps the interpreter's lock while it is parsed; between two parts the loop can have it."""
     body = json.dumps({"records": [{"key": str(n), "value": value} for n, value in enumerate(values)]}).encode()
+    threads: list[int] = []
+    parsed = bodies._parsed
 
-    async def turns() -> tuple[int, AppendBody]:
-        reading = asyncio.create_task(read_json(request_of(body), AppendBody))
-        count = 0
-        while not reading.done():
-            await asyncio.sleep(0)
-            count += 1
-        return count, await reading
+    def noting(*arguments: Any) -> Any:
+        threads.append(threading.get_ident())
+        return parsed(*arguments)
 
-    count, read = asyncio.run(turns())
+    monkeypatch.setattr(bodies, "_parsed", noting)
+    read = append_body(body)
     assert [record.value for record in read.records] == values
-    assert count > 10, "read on the loop, the body would take one turn"
+    assert len(threads) == len(values)
+    assert threading.get_ident() not in threads
 
 
 @pytest.mark.parametrize(

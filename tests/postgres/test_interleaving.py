@@ -169,16 +169,15 @@ def test_a_window_opens_between_two_transactions(shop: Shop, monkeypatch: pytest
     monkeypatch.setattr(chunks, "_ROWS_MAX", 1)
     shop.execute(f"{ORDERS}; INSERT INTO orders SELECT n, 'new', '', '' FROM generate_series(1, 20) n")
     opened: list[bool] = []
-    is_inside = False
+    captures: list[Capture] = []
     handle, request = Capture._handle, ChunkReader.request
 
     def handling(self: Capture, payload: bytes) -> None:
-        nonlocal is_inside
+        captures[:] = [self]
         handle(self, payload)
-        is_inside = self._is_inside
 
     def asking(self: ChunkReader, *arguments: Any) -> None:
-        opened.append(is_inside)
+        opened.append(any(capture._is_inside for capture in captures))
         request(self, *arguments)
 
     monkeypatch.setattr(Capture, "_handle", handling)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mainstem.client.log import Log
+from mainstem.postgres.captured_state import read_state
 from tests.broker.harness import LogProcess, child_environment
 from tests.postgres.conftest import TIMEOUT_S, Shop, current_lsn
 from tests.support.eventually import eventually
@@ -51,6 +52,10 @@ def started(shop: Shop, bootstrap: str) -> subprocess.Popen[str]:
     return process
 
 
+def has_snapshots(log: Log, name: str) -> bool:
+    return all(table.is_done for table in read_state(log, name).tables.values())
+
+
 @pytest.mark.parametrize("what", ["log", "database"])
 def test_a_capture_stops_while_the_other_side_hangs(shop: Shop, tmp_path: Path, what: str) -> None:
     shop.execute("CREATE TABLE orders (id int PRIMARY KEY)")
@@ -62,6 +67,7 @@ def test_a_capture_stops_while_the_other_side_hangs(shop: Shop, tmp_path: Path, 
                 here = Shop(log, shop.database, shop.name)
                 shop.execute("INSERT INTO orders VALUES (1)")
                 eventually(lambda: here.fold() == shop.rows(), "the topic is the table", TIMEOUT_S)
+                eventually(lambda: has_snapshots(log, shop.name), "the snapshot is done", TIMEOUT_S)
                 pids = [broker.pid] if what == "log" else [pid for (pid,) in shop.execute(HANDLING)]
                 assert pids
                 with hanging(pids):

@@ -7,10 +7,12 @@ from mainstem.record.constants import NO_TIMESTAMP, Compression, ControlType
 from mainstem.record.header import read_header, verify
 from mainstem.record.reader import read_control_type, read_records
 from mainstem.record.writer import (
+    BatchBuilder,
     NewRecord,
     ProducerStamp,
     build_batch,
     build_control_batch,
+    encoded_headers,
     rebuild_batch,
     varint,
 )
@@ -86,3 +88,18 @@ def test_a_delete_horizon_takes_the_place_of_the_base_timestamp() -> None:
 )  # fmt: skip
 def test_numbers_take_kafkas_zigzag_form(number: int, encoded: str) -> None:
     assert varint(number).hex() == encoded
+
+
+def test_a_batch_that_is_built_record_by_record_is_the_same() -> None:
+    headers = (("a", b"1"), ("é", None))
+    records = [NewRecord(b"k", b"v" * n, headers, 1_000 + n % 3) for n in range(200)]
+    records += [NewRecord(None, None, headers, 5), NewRecord(b"", b"", headers, 2_000)]
+    stamp = ProducerStamp(7, 1, 42, is_transactional=True)
+    builder = BatchBuilder()
+    for record in records:
+        builder.add(record.key, record.value, encoded_headers(headers), record.timestamp_ms)
+    built = builder.build(compression=Compression.NONE, producer=stamp)
+    assert built == build_batch(records, producer=stamp)
+    assert builder.size_bytes == len(built)
+    lz4 = builder.build(compression=Compression.LZ4, producer=stamp)
+    assert lz4 == build_batch(records, compression=Compression.LZ4, producer=stamp)

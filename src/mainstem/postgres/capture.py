@@ -19,7 +19,7 @@ from mainstem.pipelines.definitions import CaptureSettings
 from mainstem.postgres.captured_state import TableState
 from mainstem.postgres.changes import TableChanges
 from mainstem.postgres.server.catalog import connect
-from mainstem.postgres.server.pgoutput import Begin, Commit, LogicalMessage, decode
+from mainstem.postgres.server.pgoutput import Begin, Commit, LogicalMessage, RowDelete, RowInsert, RowUpdate, decode
 from mainstem.postgres.server.replication import ReplicationStream
 from mainstem.postgres.start import CaptureStart
 from mainstem.postgres.table_snapshots import TableSnapshots
@@ -102,6 +102,8 @@ class Capture:
     def _handle(self, payload: bytes) -> None:
         message = decode(payload)
         match message:
+            case RowInsert() | RowUpdate() | RowDelete():
+                self._changes.apply(message)
             case None:
                 pass
             case Begin():

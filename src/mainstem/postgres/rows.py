@@ -39,26 +39,23 @@ class RowEncoder:
         self._key_places = [self.names.index(name) for name in key]
         self._converters = [column.to_json for column in columns.values()]
         self._prefixes = [f"{json_text(name)}:" for name in columns]
+        fields = ",".join(f"{prefix.replace('%', '%%')}%s" for prefix in self._prefixes)
+        self._template = f"{{{fields}}}"
         nullable = {name: name not in self.key for name in columns}
         self.schema = TopicSchema(tuple(Column(name, each.name, nullable[name]) for name, each in columns.items()))
 
     def tokens(self, values: Sequence[Value]) -> list[str | None]:
         """The JSON of each value: None for one that is not known (UNCHANGED), or does not fit (see ``text_of``)."""
-        found: list[str | None] = []
-        for convert, value in zip(self._converters, values, strict=True):
-            if value is None:
-                found.append("null")
-            elif value is UNCHANGED:
-                found.append(None)
-            else:
-                found.append(value if convert is None else convert(value))
-        return found
+        return [
+            "null" if value is None else None if value is UNCHANGED else value if convert is None else convert(value)
+            for convert, value in zip(self._converters, values, strict=True)
+        ]
 
     def value(self, values: Sequence[Value], known: Mapping[str, str] | None = None) -> str:
         """The row as JSON. ``known``: the JSON of values that are UNCHANGED, by column."""
         tokens = self.tokens(values)
         if None not in tokens:  # so nearly always
-            return "{" + ",".join(map(str.__add__, self._prefixes, tokens)) + "}"  # type: ignore[arg-type]
+            return self._template % tuple(tokens)
         left_over = {}
         for place, token in enumerate(tokens):
             if token is None:

@@ -7,11 +7,12 @@ lost, gets tombstones at the end for the keys that are gone. Used by the capture
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mainstem.errors import ConfigError
-from mainstem.pipelines.definitions import CaptureSettings
+from mainstem.pipelines.definitions import CaptureSettings, TableName
 from mainstem.postgres.captured_state import TableState
 from mainstem.postgres.changes import TableChanges
 from mainstem.postgres.rows import RowEncoder
@@ -55,14 +56,18 @@ class TableSnapshots:
         running = rows_of(connection, "SELECT pg_current_snapshot()::text")[0][0]
         self._seen = SeenXids(SnapshotXids.parse(running))
         self._not_before_s = 0.0
+        self._is_marked = False
 
     def close(self) -> None:
         """Give up the chunk that is being read."""
         self._chunks.close()
 
     def saw(self, xid: int) -> None:
-        """The stream had this transaction."""
+        """The stream had this transaction. If it was a chunk's mark: append what was not changed meanwhile."""
         self._seen.add(xid)
+        if self._is_marked:
+            self._is_marked = False
+            self._take_in()
 
     def go_on(self) -> None:
         """Ask for the next chunk, unless one is being read. Raises what reading failed with."""
@@ -73,17 +78,21 @@ class TableSnapshots:
         table = self._next_table()
         if table is None or time.monotonic() < self._not_before_s:
             return
+        self._request(table, self._log_writer.state.tables[str(table)].after)
+
+    def _request(self, table: TableName, after: Sequence[str] | None) -> None:
         self._writer.window = Window(table, self._seen.count)
-        self._chunks.request(table, self._log_writer.state.tables[str(table)].after)
+        self._chunks.request(table, after)
 
     def _next_table(self) -> Any:
         tables = self._log_writer.state.tables
         return next((name for name in self._settings.tables if not tables[str(name)].is_done), None)
 
     def mark(self, message: LogicalMessage) -> None:
-        """The stream has come to a message. If it is the chunk's mark: append what was not changed meanwhile."""
-        if message.prefix != MARK or not self._chunks.is_busy or message.content != self._chunks.mark:
-            return
+        """The stream has come to a message, which may be the chunk's mark. A mark is alone in its transaction."""
+        self._is_marked |= message.prefix == MARK and self._chunks.is_busy and message.content == self._chunks.mark
+
+    def _take_in(self) -> None:
         chunk, window = self._chunks.result(), self._writer.window
         assert window is not None
         self._writer.window = None
@@ -98,6 +107,12 @@ class TableSnapshots:
     def _append(self, chunk: ChunkRows, window: Window, table: CapturedTable) -> None:
         state = self._log_writer.state.tables[str(window.table)]
         encoder = table.encoder
+        after = state.after
+        if chunk.rows:
+            last = dict(zip(encoder.names, chunk.rows[-1], strict=True))
+            after = tuple(str(last[name]) for name in state.key)
+        if not chunk.is_last:  # the server reads it while these rows are written
+            self._request(window.table, after)
         self._writer.begin_snapshot()
         if chunk.rows:
             self._changes.register(state.topic, encoder)
@@ -106,10 +121,6 @@ class TableSnapshots:
             if key not in window.touched:
                 self._writer.write(table, key, _merged(window.partial.get(key), row), "r")
                 self.rows += 1
-        after = state.after
-        if chunk.rows:
-            last = dict(zip(encoder.names, chunk.rows[-1], strict=True))
-            after = tuple(str(last[name]) for name in state.key)
         if chunk.is_last:
             self._end_what_is_gone(table, state)
         done = replace(state, after=after, rows=state.rows + len(chunk.rows), is_done=chunk.is_last)

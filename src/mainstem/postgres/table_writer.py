@@ -15,8 +15,9 @@ from mainstem.pipelines.definitions import Envelope, TableName
 from mainstem.postgres.rows import RowEncoder
 from mainstem.postgres.server.pgoutput import Begin, Values
 from mainstem.postgres.topic_values import OpenValues
-from mainstem.postgres.transaction_writer import Headers, TransactionWriter
+from mainstem.postgres.transaction_writer import TransactionWriter
 from mainstem.postgres.windows import Window
+from mainstem.record.writer import encoded_headers
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1)
 
@@ -45,9 +46,11 @@ class TableWriter:
         self.records = 0
         self._log_writer = log_writer
         self._envelope = envelope
-        self._headers: Headers = ()
+        self._headers = b""
         self._time_ms = 0
         self._begin = Begin(0, 0, 0)
+        self._places: dict[str, str] = {}
+        """Of each topic the fields of its envelopes that are always the same."""
 
     @property
     def xid(self) -> int:
@@ -85,51 +88,55 @@ class TableWriter:
     ) -> None:
         """Write a row, or its end (None). ``known``: the JSON of unchanged values; ``before``: the row as it was."""
         value = None if row is None else table.encoder.value(row, known)
-        window = self.window_of(table)
-        if window is not None and operation != "r":
+        window = self.window
+        if window is not None and operation != "r" and window.table == table.name:
             window.touch(key)
         if self._envelope == "debezium":
             change = self._enveloped(table, before, value, operation)
+            self._append(table, key, change)
             if row is None:
-                self._append(table, key, change)
-            else:
-                value = change
-        self._append(table, key, value)
+                self._append(table, key, None)
+        else:
+            self._append(table, key, value)
 
-    def _append(self, table: CapturedTable, key: bytes, value: str | None) -> None:
+    def _append(self, table: CapturedTable, key: bytes, text: str | None) -> None:
+        value = None if text is None else text.encode()
         try:
             self._log_writer.append(table.topic, key, value, self._headers, self._time_ms)
         except MainstemError as error:
             error.add_note(f"table {table.name}")
             raise
-        noted = value if value is None or table.keeps_values else ""
-        self.open_values.note(table.topic, key, None if noted is None else noted.encode())
+        self.open_values.note(table.topic, key, value if value is None or table.keeps_values else b"")
         self.has_rows = True
         self.records += 1
 
     def _enveloped(self, table: CapturedTable, before: str | None, after: str | None, operation: Operation) -> str:
         """The change as Debezium's connector for PostgreSQL writes it, without its schema."""
-        source = {
-            "connector": "postgresql",
-            "name": self._log_writer.state.name,
-            "ts_ms": self._time_ms,
-            "snapshot": "true" if operation == "r" else "false",
-            "db": self._log_writer.state.database,
-            "schema": table.name.schema,
-            "table": table.name.name,
-            "txId": self._begin.xid,
-            "lsn": self._begin.commit_lsn,
-        }
+        begin, topic = self._begin, table.topic
+        place = self._places.get(topic)
+        if place is None:
+            names = {
+                "connector": "postgresql",
+                "name": self._log_writer.state.name,
+                "db": self._log_writer.state.database,
+                "schema": table.name.schema,
+                "table": table.name.name,
+            }
+            place = self._places[topic] = json_text(names).removesuffix("}")
+        is_snapshot = "true" if operation == "r" else "false"
         return (
-            f'{{"before":{before or "null"},"after":{after or "null"},"source":{json_text(source)},'
+            f'{{"before":{before or "null"},"after":{after or "null"},"source":{place},"ts_ms":{self._time_ms},'
+            f'"snapshot":"{is_snapshot}","txId":{begin.xid},"lsn":{begin.commit_lsn}}},'
             f'"op":"{operation}","ts_ms":{time.time_ns() // 1_000_000}}}'
         )
 
 
-def _headers(begin: Begin, xid: str) -> Headers:
+def _headers(begin: Begin, xid: str) -> bytes:
     committed = _EPOCH + datetime.timedelta(microseconds=begin.commit_us)
-    return (
-        ("mainstem-lsn", lsn_text(begin.commit_lsn).encode()),
-        ("mainstem-xid", xid.encode()),
-        ("mainstem-commit-ts", time_text(committed).encode()),
+    return encoded_headers(
+        (
+            ("mainstem-lsn", lsn_text(begin.commit_lsn).encode()),
+            ("mainstem-xid", xid.encode()),
+            ("mainstem-commit-ts", time_text(committed).encode()),
+        )
     )

@@ -6,18 +6,23 @@ noted here while they are written. Notes go to a file when they are many. Used b
 
 from __future__ import annotations
 
+import marshal
 import sqlite3
+import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Final
+from typing import IO, Final
 
 from mainstem.client.log import Log
 from mainstem.model import Position, TopicPartition
 
 _PAGE: Final = 1_000
-_ENTRY_BYTES: Final = 100
-_RECENT_BYTES_MAX: Final = 32 << 20
+_ENTRY_BYTES: Final = 200
+_RECENT_BYTES_MAX: Final = 16 << 20
 _COMMITTED_BYTES_MAX: Final = 64 << 20
+_LARGE_BYTES: Final = 500
+"""Rows from here on are remembered: PostgreSQL stores values out of line in rows over 2 kB, of a jsonb or an array less
+as text. A row that is smaller and has one all the same is asked of the log."""
 
 
 class OpenValues:
@@ -32,24 +37,44 @@ class OpenValues:
         self._committed_bytes = 0
         self._recent: dict[str, dict[bytes, bytes | None]] = {}
         self._recent_bytes = 0
+        self._aside: IO[bytes] | None = None
         self._database: sqlite3.Connection | None = None
+        """Values that were put aside, by key, once one is looked for: most transactions never look."""
 
     def note(self, topic: str, key: bytes, value: bytes | None) -> None:
         """The transaction has written this."""
-        self._forget(topic, key)
-        self._recent.setdefault(topic, {})[key] = value
+        if self._committed:
+            self._forget(topic, key)
+        values = self._recent.get(topic)
+        if values is None:
+            values = self._recent[topic] = {}
+        values[key] = value
         self._recent_bytes += _size(key, value)
         if self._recent_bytes > _RECENT_BYTES_MAX:
             self._put_aside()
 
     def _put_aside(self) -> None:
+        if self._aside is None:
+            self._aside = tempfile.TemporaryFile()  # noqa: SIM115 - until the transaction ends
+        marshal.dump(self._recent, self._aside)
+        self._forget_recent()
+
+    def _put_aside_values(self) -> sqlite3.Connection | None:
+        """All that was put aside."""
+        if self._aside is None:
+            return self._database
         if self._database is None:
             self._database = sqlite3.connect("")  # a file of SQLite's own, without a name
             self._database.execute("CREATE TABLE latest (topic, key, value, PRIMARY KEY (topic, key)) WITHOUT ROWID")
-        for topic, values in self._recent.items():
-            entries = ((topic, key, value) for key, value in values.items())
-            self._database.executemany("INSERT OR REPLACE INTO latest VALUES (?, ?, ?)", entries)
-        self._forget_recent()
+        end = self._aside.tell()
+        self._aside.seek(0)
+        while self._aside.tell() < end:
+            for topic, values in marshal.load(self._aside).items():
+                entries = ((topic, key, value) for key, value in values.items())
+                self._database.executemany("INSERT OR REPLACE INTO latest VALUES (?, ?, ?)", entries)
+        self._aside.close()
+        self._aside = None
+        return self._database
 
     def find(self, topic: str, key: bytes) -> tuple[bool, bytes | None]:
         """Whether the latest value of the key is known here, and that value."""
@@ -59,24 +84,29 @@ class OpenValues:
         if (topic, key) in self._committed:
             self._committed.move_to_end((topic, key))
             return True, self._committed[topic, key]
-        if self._database is None:
+        database = self._put_aside_values()
+        if database is None:
             return False, None
-        row = self._database.execute("SELECT value FROM latest WHERE topic = ? AND key = ?", (topic, key)).fetchone()
+        row = database.execute("SELECT value FROM latest WHERE topic = ? AND key = ?", (topic, key)).fetchone()
         return row is not None, None if row is None else row[0]
 
     def of_topic(self, topic: str) -> Iterator[tuple[bytes, bytes | None]]:
         """All keys of a topic that the transaction has written, with their values, older ones first."""
-        if self._database is not None:
-            yield from self._database.execute("SELECT key, value FROM latest WHERE topic = ?", (topic,))
+        database = self._put_aside_values()
+        if database is not None:
+            yield from database.execute("SELECT key, value FROM latest WHERE topic = ?", (topic,))
         yield from self._recent.get(topic, {}).items()
 
     def clear(self) -> None:
         """The transaction is committed."""
         for topic, values in self._recent.items():
             for key, value in values.items():
-                if value != b"":
+                if value is not None and len(value) >= _LARGE_BYTES:
                     self.remember(topic, key, value)
         self._forget_recent()
+        if self._aside is not None:
+            self._aside.close()
+            self._aside = None
         if self._database is not None:
             self._database.close()
             self._database = None

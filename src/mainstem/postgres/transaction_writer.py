@@ -1,31 +1,32 @@
 """Writes what a capture takes in into the log: in transactions, each with the capture's progress.
 
 A transaction of the log holds one or more whole transactions of the database. Its transactional id is the capture's: a
-process that takes over ends what an older one left open, and fences it. Rows are gathered by topic and encoded
-natively. Used by one thread.
+process that takes over ends what an older one left open, and fences it. Rows are encoded as they come, a batch for each
+partition, in plain Python: a row at a time that is as fast as natively, and numba and Arrow would take 130 MB. A batch
+is on its way to the log while the next rows are encoded. Used by one thread.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
-import pyarrow as pa
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.produce.produce_window import ProduceWindow
 from mainstem.client.wire.produce.producers import BatchStamps
 from mainstem.client.wire.produce.transactions import TransactionalProducer
 from mainstem.errors import MainstemError, RecordTooLargeError
 from mainstem.model import Position, TopicPartition
 from mainstem.pipelines.progress import PROGRESS_TOPIC
 from mainstem.postgres.captured_state import CapturedState, read_state
-from mainstem.record.arrow_encode import encode
-from mainstem.record.arrow_partition import partitions_for
 from mainstem.record.constants import Compression
 from mainstem.record.header import read_header
-from mainstem.record.writer import NewRecord, build_batch
+from mainstem.record.partitioner import partition_for
+from mainstem.record.writer import RECORD_OVERHEAD_MAX, BatchBuilder, encoded_headers
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
@@ -33,23 +34,16 @@ if TYPE_CHECKING:
 _SEND_BYTES: Final = 1 << 20
 _BATCH_BYTES: Final = 900_000
 _TRANSACTION_S: Final = 600.0
-_HEADER_TYPE: Final = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
-_ROW_BYTES: Final = 50
-
-Headers = tuple[tuple[str, bytes], ...]
-"""Of every record of a transaction of the database: the same names in the same order, always."""
+_NO_HEADERS: Final = encoded_headers(())
+_PROGRESS: Final = TopicPartition(PROGRESS_TOPIC, 0)
 
 
-@dataclass(slots=True)
-class _Gathered:
-    """Rows of one topic that are not sent yet. ``origins``: for each row the number of its headers in ``headers``."""
+class _Target(NamedTuple):
+    """A topic, as rows are written to it. ``limit_bytes``: of one batch; ``batch_bytes``: a batch with more is sent."""
 
-    keys: list[bytes] = field(default_factory=list)
-    values: list[str | None] = field(default_factory=list)
-    times_ms: list[int] = field(default_factory=list)
-    origins: list[int] = field(default_factory=list)
-    headers: list[Headers] = field(default_factory=list)
-    size_bytes: int = 0
+    partitions: list[TopicPartition]
+    limit_bytes: int
+    batch_bytes: int
 
 
 class TransactionWriter:
@@ -61,8 +55,12 @@ class TransactionWriter:
             log.bootstrap, client_id="mainstem-postgres", timeout_s=log.timeout_s, security=log.security
         )
         self._producer = TransactionalProducer(self._client, f"mainstem-postgres-{name}", timeout_s=_TRANSACTION_S)
+        self._window = ProduceWindow(self._client, self._acknowledged, transactional_id=self._producer.transactional_id)
+        self._added: set[TopicPartition] = set()
+        """The partitions of the open transaction."""
         self._stamps: BatchStamps | None = None
-        self._gathered: dict[str, _Gathered] = {}
+        self._batches: dict[TopicPartition, BatchBuilder] = {}
+        self._targets: dict[str, _Target] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._limits: dict[str, int] = {}
         self.state = CapturedState(name)
@@ -81,101 +79,94 @@ class TransactionWriter:
         self._ends = dict(self.state.sink.items())
         return self.state
 
-    def append(self, topic: str, key: bytes, value: str | None, headers: Headers, time_ms: int) -> None:
-        """Append one record. Raises RecordTooLargeError, and what a transaction of the log raises."""
-        gathered = self._gathered.get(topic)
-        if gathered is None:
-            gathered = self._gathered[topic] = _Gathered()
-        if not gathered.headers or gathered.headers[-1] is not headers:
-            gathered.headers.append(headers)
-        gathered.keys.append(key)
-        gathered.values.append(value)
-        gathered.times_ms.append(time_ms)
-        gathered.origins.append(len(gathered.headers) - 1)
-        size = len(key) + (0 if value is None else len(value)) + _ROW_BYTES
-        gathered.size_bytes += size
+    def append(self, topic: str, key: bytes, value: bytes | None, headers: bytes, time_ms: int) -> None:
+        """Append one record. ``headers`` are those of ``encoded_headers``.
+
+        Raises RecordTooLargeError, and what a transaction of the log raises.
+        """
+        target = self._targets.get(topic) or self._target_of(topic)
+        partitions = target.partitions
+        tp = partitions[0] if len(partitions) == 1 else partitions[partition_for(key, len(partitions))]
+        size = len(key) + (0 if value is None else len(value)) + len(headers) + RECORD_OVERHEAD_MAX
+        batch = self._batches.get(tp)
+        if batch is not None and batch.size_bytes + size > target.batch_bytes:
+            self._send([tp])
+            batch = None
+        if batch is None:
+            batch = self._batches[tp] = BatchBuilder()
+        batch.add(key, value, headers, time_ms)
+        if batch.size_bytes > target.limit_bytes:
+            raise RecordTooLargeError(
+                f"the row with key {key[:80].decode(errors='replace')} has {len(value or b''):,} bytes, too many for "
+                f"topic {topic}: raise the topic's max.message.bytes, or leave the table out"
+            )
         self.size_bytes += size
-        if gathered.size_bytes >= _SEND_BYTES:
-            self._send(topic)
 
     def commit(self, lsn: int) -> None:
         """Commit what was appended, and the state at ``lsn``. When it returns, all of it is durable."""
-        for topic in list(self._gathered):
-            self._send(topic)
+        self._add({*self._batches, _PROGRESS})
+        self._send(list(self._batches))
+        self._drain()
+        self._targets.clear()  # a topic may get partitions
         self.state = replace(self.state, lsn=lsn, sink=Position(self._ends))
         records = [self.state.progress_record()]
         if (self.state.tables, self.state.system_id) != (self._written.tables, self._written.system_id):
             records.append(self.state.capture_record())
-        rows = [NewRecord(key, value, (), self._now_ms()) for key, value in records]
-        tp = TopicPartition(PROGRESS_TOPIC, 0)
-        self._producer.add([tp])
-        stamps = self._adopted_stamps()
-        self._produce(tp, build_batch(rows, producer=stamps.next_stamp(tp)))
-        stamps.advance(tp, len(rows))
+        progress = self._batches[_PROGRESS] = BatchBuilder()
+        for key, value in records:
+            progress.add(key, value, _NO_HEADERS, time.time_ns() // 1_000_000)
+        self._send([_PROGRESS])
+        self._drain()
         self._producer.end(commit=True)
+        self._added.clear()
         self._written = self.state
         self.size_bytes = 0
 
-    def _now_ms(self) -> int:
-        import time
+    def _send(self, partitions: list[TopicPartition]) -> None:
+        """Send what is gathered for these partitions, without waiting for the log."""
+        self._add(partitions)
+        assert self._stamps is not None
+        self._stamps.adopt(self._producer.identity)
+        built = {}
+        for tp in partitions:
+            batch = self._batches.pop(tp)
+            built[tp] = batch.build(compression=Compression.LZ4, producer=self._stamps.next_stamp(tp))
+            self._stamps.advance(tp, batch.count)
+        with self._explaining():
+            self._window.send(built)
 
-        return time.time_ns() // 1_000_000
+    def _add(self, partitions: Iterable[TopicPartition]) -> None:
+        """Make them part of the transaction. The log is asked once for each."""
+        if new := set(partitions) - self._added:
+            self._drain()
+            self._producer.add(new)
+            self._added |= new
 
-    def _send(self, topic: str) -> None:
-        gathered = self._gathered.pop(topic)
+    def _drain(self) -> None:
+        """Wait until the log has all that was sent."""
+        with self._explaining():
+            self._window.drain()
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
         try:
-            self._send_rows(topic, gathered)
-        except RecordTooLargeError as error:
-            sizes = [len(value or "") for value in gathered.values]
-            key = gathered.keys[sizes.index(max(sizes))][:80]
-            raise RecordTooLargeError(
-                f"the row with key {key.decode(errors='replace')} has {max(sizes):,} characters, too many for "
-                f"topic {topic}: raise the topic's max.message.bytes, or leave the table out"
-            ) from error
+            yield
+        except MainstemError as error:
+            raise self._producer.explained(error) from error
 
-    def _send_rows(self, topic: str, gathered: _Gathered) -> None:
-        count = self._client.partition_count(topic)
-        keys = pa.array(gathered.keys, pa.binary())
-        values = pa.array(gathered.values, pa.string())
-        assigned = partitions_for(keys, count)
-        headers = _header_column(gathered)
-        times = np.array(gathered.times_ms, np.int64)
-        chosen = [(number, np.flatnonzero(assigned == number)) for number in range(count)]
-        targets = [(TopicPartition(topic, number), rows) for number, rows in chosen if len(rows)]
-        self._producer.add([tp for tp, _ in targets])
-        stamps = self._adopted_stamps()
-        for tp, rows in targets:
-            batches = encode(
-                keys.take(rows),
-                values.take(rows),
-                timestamps_ms=times[rows],
-                headers=headers.take(rows),
-                compression=Compression.LZ4,
-                max_batch_bytes=self._limit_of(topic),
-                producer=stamps.next_stamp(tp),
-            )
-            stamps.advance(tp, len(rows))
-            for batch in batches:
-                self._ends[tp] = self._produce(tp, batch)
+    def _acknowledged(self, tp: TopicPartition, batch: bytes, base_offset: int) -> None:
+        if tp != _PROGRESS:
+            self._ends[tp] = base_offset + read_header(batch).record_count
 
-    def _limit_of(self, topic: str) -> int:
+    def _target_of(self, topic: str) -> _Target:
         limit = self._limits.get(topic)
         if limit is None:
             configured = self._log.describe_topic(topic).configs.get("max.message.bytes")
             limit = self._limits[topic] = int(configured) if configured else _BATCH_BYTES
-        return limit
-
-    def _adopted_stamps(self) -> BatchStamps:
-        assert self._stamps is not None
-        self._stamps.adopt(self._producer.identity)
-        return self._stamps
-
-    def _produce(self, tp: TopicPartition, batch: Any) -> int:
-        try:
-            base = self._client.produce(tp, batch, transactional_id=self._producer.transactional_id)
-        except MainstemError as error:
-            raise self._producer.explained(error) from error
-        return base + read_header(batch).record_count
+        self._drain()
+        partitions = [TopicPartition(topic, number) for number in range(self._client.partition_count(topic))]
+        target = self._targets[topic] = _Target(partitions, limit, min(limit, _SEND_BYTES))
+        return target
 
     def __enter__(self) -> TransactionWriter:
         return self
@@ -183,6 +174,7 @@ class TransactionWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._window.abandon()
         try:
             self._producer.end(commit=False)  # else readers of committed records wait for the time-out
         except MainstemError as failed:  # the log is away, or another process has taken over: both end it
@@ -190,14 +182,3 @@ class TransactionWriter:
                 error.add_note(f"the open transaction could not be aborted: {failed}")
         finally:
             self._client.close()
-
-
-def _header_column(gathered: _Gathered) -> pa.Array:
-    """The headers of all rows: each row has those of its transaction of the database."""
-    width = len(gathered.headers[0])
-    names = pa.array([name for headers in gathered.headers for name, _ in headers], pa.string())
-    contents = pa.array([content for headers in gathered.headers for _, content in headers], pa.binary())
-    each = pa.StructArray.from_arrays([names, contents], fields=list(_HEADER_TYPE))
-    places = np.array(gathered.origins, np.int64)[:, None] * width + np.arange(width)
-    offsets = np.arange(len(gathered.origins) + 1, dtype=np.int32) * width
-    return pa.ListArray.from_arrays(pa.array(offsets), each.take(pa.array(places.reshape(-1))))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -44,6 +45,8 @@ _CONTROL_KEY = struct.Struct(">hh")
 _END_TRANSACTION_VALUE = struct.Struct(">hi")
 _UINT32 = struct.Struct(">I")
 _NULL = b"\x01"  # the varint of -1
+RECORD_OVERHEAD_MAX = 5 + 1 + 10 + 5 + 5 + 5
+"""Of one record beside key, value and headers: its length, attributes, two deltas, the lengths of key and value."""
 
 
 class NewRecord(NamedTuple):
@@ -83,30 +86,61 @@ def build_batch(
     rows = list(records)
     if not rows:
         raise InputError("a record batch needs a record")
-    attributes = int(compression)
-    max_timestamp = max(row.timestamp_ms for row in rows)
+    header = _header(compression, producer or NO_PRODUCER, len(rows), rows[0].timestamp_ms, rows[0].timestamp_ms)
+    header = header._replace(base_offset=base_offset, leader_epoch=leader_epoch)
     if log_append_time_ms is not None:
-        attributes |= LOG_APPEND_TIME_BIT
-        max_timestamp = log_append_time_ms
-    producer = producer or NO_PRODUCER
-    if producer.is_transactional:
-        attributes |= TRANSACTIONAL_BIT
-    header = BatchHeader(
-        base_offset,
+        attributes = header.attributes | LOG_APPEND_TIME_BIT
+        header = header._replace(attributes=attributes, max_timestamp=log_append_time_ms)
+    else:
+        header = header._replace(max_timestamp=max(row.timestamp_ms for row in rows))
+    return _assemble(header, rows, range(len(rows)))
+
+
+class BatchBuilder:
+    """One record batch, each record encoded when it comes. Owned by one thread."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.size_bytes = HEADER_BYTES
+        """The size of the batch before it is compressed."""
+        self._parts: list[bytes] = []
+        self._base_timestamp = self._max_timestamp = NO_TIMESTAMP
+
+    def add(self, key: bytes | None, value: bytes | None, headers: bytes, timestamp_ms: int) -> None:
+        """Add a record. ``headers`` are those of ``encoded_headers``; the timestamps lie within 63 bits."""
+        if self.count == 0:
+            self._base_timestamp = self._max_timestamp = timestamp_ms
+        elif timestamp_ms > self._max_timestamp:
+            self._max_timestamp = timestamp_ms
+        record = _record(key, value, headers, timestamp_ms - self._base_timestamp, self.count)
+        self._parts.append(record)
+        self.size_bytes += len(record)
+        self.count += 1
+
+    def build(self, *, compression: Compression, producer: ProducerStamp) -> bytes:
+        """The batch, checksum included. Raises InputError when it would not fit the format's 2 GiB."""
+        header = _header(compression, producer, self.count, self._base_timestamp, self._max_timestamp)
+        return assemble_batch(header, compress(compression, b"".join(self._parts)))
+
+
+def _header(
+    compression: Compression, producer: ProducerStamp, count: int, base_timestamp: int, max_timestamp: int
+) -> BatchHeader:
+    return BatchHeader(
         0,
-        leader_epoch,
+        0,
+        NO_LEADER_EPOCH,
         MAGIC,
         0,
-        attributes,
-        len(rows) - 1,
-        rows[0].timestamp_ms,
+        int(compression) | (TRANSACTIONAL_BIT if producer.is_transactional else 0),
+        count - 1,
+        base_timestamp,
         max_timestamp,
         producer.producer_id,
         producer.producer_epoch,
         producer.base_sequence,
-        len(rows),
+        count,
     )
-    return _assemble(header, rows, range(len(rows)))
 
 
 def build_control_batch(
@@ -185,34 +219,39 @@ def assemble_batch(header: BatchHeader, payload: Buffer) -> bytes:
 
 
 def _assemble(header: BatchHeader, rows: Sequence[NewRecord], offset_deltas: Iterable[int]) -> bytes:
-    output = bytearray()
-    for row, offset_delta in zip(rows, offset_deltas, strict=True):
-        _append_record(output, row, row.timestamp_ms - header.base_timestamp, offset_delta)
-    return assemble_batch(header, compress(header.compression, output))
-
-
-def _append_record(output: bytearray, record: NewRecord, timestamp_delta: int, offset_delta: int) -> None:
-    if not INT64_MIN <= timestamp_delta <= INT64_MAX:
+    base = header.base_timestamp
+    if not all(INT64_MIN <= row.timestamp_ms - base <= INT64_MAX for row in rows):
         raise InputError("the timestamps of a record batch lie further apart than 63 bits")
-    body = bytearray(b"\x00")
-    body += varint(timestamp_delta)
-    body += varint(offset_delta)
-    _append_bytes(body, record.key)
-    _append_bytes(body, record.value)
-    body += varint(len(record.headers))
-    for name, value in record.headers:
-        _append_bytes(body, name.encode())
-        _append_bytes(body, value)
-    output += varint(len(body))
-    output += body
+    payload = b"".join(
+        _record(row.key, row.value, encoded_headers(row.headers), row.timestamp_ms - base, offset_delta)
+        for row, offset_delta in zip(rows, offset_deltas, strict=True)
+    )
+    return assemble_batch(header, compress(header.compression, payload))
 
 
-def _append_bytes(output: bytearray, data: bytes | None) -> None:
-    if data is None:
-        output += _NULL
-    else:
-        output += varint(len(data))
-        output += data
+def _record(key: bytes | None, value: bytes | None, headers: bytes, timestamp_delta: int, offset_delta: int) -> bytes:
+    body = b"".join(
+        (
+            b"\x00",
+            _varint(timestamp_delta),
+            _varint(offset_delta),
+            _NULL if key is None else _varint(len(key)),
+            key or b"",
+            _NULL if value is None else _varint(len(value)),
+            value or b"",
+            headers,
+        )
+    )
+    return _varint(len(body)) + body
+
+
+def encoded_headers(headers: Headers) -> bytes:
+    """The headers of a record, as they stand at its end."""
+    parts = [_varint(len(headers))]
+    for name, value in headers:
+        data = name.encode()
+        parts += (_varint(len(data)), data, _NULL if value is None else _varint(len(value)), value or b"")
+    return b"".join(parts)
 
 
 def varint(number: int) -> bytes:
@@ -229,3 +268,4 @@ def varint(number: int) -> bytes:
 
 
 _ONE_BYTE = tuple(bytes((n,)) for n in range(0x80))
+_varint = lru_cache(1 << 14)(varint)

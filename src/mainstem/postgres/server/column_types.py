@@ -135,7 +135,8 @@ def _timestamp(text: str) -> str | None:
 
 
 def _timestamp_with_zone(text: str) -> str | None:
-    return f'"{text[:10]}T{text[11:-3]}Z"' if _is_year_of_four(text) and text.endswith("+00") else None
+    is_plain = len(text) >= 22 and text[4] == "-" and text[-3:] == "+00"
+    return f'"{text[:10]}T{text[11:-3]}Z"' if is_plain else None
 
 
 def _is_year_of_four(text: str) -> bool:

@@ -28,7 +28,9 @@ _SQLSTATE: Final = ord("C")
 
 
 def _load() -> Any:
-    library = ctypes.CDLL(psycopg2._psycopg.__file__)
+    path = psycopg2._psycopg.__file__
+    # For what never waits: giving up the interpreter's lock for it costs more than the call.
+    library, waitless = ctypes.CDLL(path), ctypes.PyDLL(path)
     pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
     for name, returns, arguments in (
         ("PQgetCopyData", number, (pointer, ctypes.POINTER(pointer), number)),
@@ -42,12 +44,17 @@ def _load() -> Any:
         ("PQresultErrorField", text, (pointer, number)),
         ("PQclear", None, (pointer,)),
     ):
+        if name in ("PQgetCopyData", "PQfreemem"):
+            setattr(library, name, getattr(waitless, name))
         function = getattr(library, name)
         function.restype, function.argtypes = returns, arguments
     return library
 
 
 _LIBPQ: Final = _load()
+_bytes_at: Final[Any] = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)(
+    ("PyBytes_FromStringAndSize", ctypes.pythonapi)
+)
 
 
 class StreamEndedError(Exception):
@@ -72,6 +79,8 @@ class ReplicationMessages:
     def __init__(self, connection: Any) -> None:
         """``connection``: psycopg2's, which stays open as long as this is used."""
         self._connection = ctypes.c_void_p(connection.pgconn_ptr)
+        self._buffer = ctypes.c_void_p()
+        self._where_buffer = ctypes.byref(self._buffer)
 
     def read(self) -> bytes | KeepAlive | None:
         """The data of the next message, or a keep-alive; None when none has come. Raises StreamEndedError."""
@@ -98,13 +107,11 @@ class ReplicationMessages:
             raise self._failure()
 
     def _next(self) -> bytes | None:
-        buffer = ctypes.c_void_p()
-        size = _LIBPQ.PQgetCopyData(self._connection, ctypes.byref(buffer), 1)
+        size = _LIBPQ.PQgetCopyData(self._connection, self._where_buffer, 1)
         if size > 0:
-            try:
-                return ctypes.string_at(buffer.value or 0, size)
-            finally:
-                _LIBPQ.PQfreemem(buffer)
+            message: bytes = _bytes_at(self._buffer, size)
+            _LIBPQ.PQfreemem(self._buffer)
+            return message
         if size == _FAILED:
             raise self._failure()
         if size == _ENDED:

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from mainstem.errors import MachineError
 
@@ -38,8 +38,7 @@ Value = str | None | Literal[Unchanged.UNCHANGED]
 Values = list[Value]
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(NamedTuple):
     """A transaction begins; all of it follows. ``commit_us`` is microseconds since 1970."""
 
     commit_lsn: int
@@ -47,8 +46,7 @@ class Begin:
     xid: int
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """The transaction ends. ``end_lsn`` is where the log of the database goes on behind it."""
 
     commit_lsn: int
@@ -76,16 +74,14 @@ class Relation:
     columns: tuple[RelationColumn, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RowInsert:
+class RowInsert(NamedTuple):
     """A new row."""
 
     relation: int
     new: Values
 
 
-@dataclass(frozen=True, slots=True)
-class RowUpdate:
+class RowUpdate(NamedTuple):
     """A changed row. ``old``: the row before (O), or the columns of its identity (K) when these changed; or None."""
 
     relation: int
@@ -94,8 +90,7 @@ class RowUpdate:
     new: Values
 
 
-@dataclass(frozen=True, slots=True)
-class RowDelete:
+class RowDelete(NamedTuple):
     """A row that is gone: the row before (O), or the columns of its identity (K)."""
 
     relation: int
@@ -204,19 +199,20 @@ def _tuple(payload: bytes, at: int) -> tuple[Values, int]:
     """The values of a row, and where what follows begins."""
     (count,) = _COUNT.unpack_from(payload, at)
     at += 2
+    size = len(payload)
     values: Values = []
     for _ in range(count):
         kind = payload[at]
-        at += 1
         if kind == 0x74:  # t: text
-            (length,) = _LENGTH.unpack_from(payload, at)
-            at += 4
-            end = at + length
-            if length < 0 or end > len(payload):
+            (length,) = _LENGTH.unpack_from(payload, at + 1)
+            end = at + 5 + length
+            if length < 0 or end > size:
                 raise ValueError("a value ends behind its message")
-            values.append(payload[at:end].decode())
+            values.append(payload[at + 5 : end].decode())
             at = end
-        elif kind == 0x6E:  # n: null
+            continue
+        at += 1
+        if kind == 0x6E:  # n: null
             values.append(None)
         elif kind == 0x75:  # u: unchanged
             values.append(UNCHANGED)

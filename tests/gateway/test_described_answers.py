@@ -33,12 +33,15 @@ from mainstem.gateway.server.serving import listen_unix
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.pipelines.deploy import deploy
 from mainstem.problems import problem_of
+from mainstem.registry.registry import Registry
+from mainstem.registry.requests import SchemaRequest
 from mainstem.testing.embedded import EmbeddedBroker
 from mainstem.views.host.host import ViewHost
 from tests.gateway.served import listening_on, served
 from tests.test_problems import ERROR_CLASSES, example
 
 TOPIC = "described"
+SUBJECT = "described-value"
 CHECKS = [
     status_code_conformance,
     content_type_conformance,
@@ -76,6 +79,8 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     directory = tmp_path_factory.mktemp("described")
     with EmbeddedBroker() as broker, Log(broker.bootstrap, timeout_s=10) as log:
         deploy(declared(), log)
+        text = '{"type": "record", "name": "Described", "fields": []}'
+        Registry(log).register(SUBJECT, SchemaRequest("AVRO", text), normalize=False)
         log.append_many(TOPIC, [(key, {"id": key, "name": f"name {key}", "friend": "a"}) for key in "abc"])
         with ViewHost(tuple(declared().views.values()), broker.bootstrap, directory) as host:
             for view in declared().views:
@@ -103,6 +108,7 @@ def name_of(operation: Any) -> str:
 def aimed(case: Any, view: str) -> None:
     """Let a request name what there is, and not wait for what never comes."""
     names = {"topic": TOPIC, "view": "victim" if case.method == "DELETE" else view}
+    names |= {"subject": SUBJECT, "version": "latest", "schema_id": "1"}
     for name in set(case.path_parameters or {}) & set(names):
         case.path_parameters[name] = names[name]
     bound(case)

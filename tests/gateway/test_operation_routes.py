@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
+from fastapi import FastAPI
+from starlette.routing import Route, compile_path
 
 from mainstem.client.log import Log
 from mainstem.gateway.access.limits import GatewayLimits
-from mainstem.gateway.server.app import create_app
+from mainstem.gateway.server.app import create_app, create_registry_app
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.model import Position
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
@@ -66,6 +68,39 @@ def test_the_api_describes_every_route_and_its_problems(api: httpx.Client) -> No
             assert successes, (path, method)
             assert not any(found["description"] == "Successful Response" for found in successes), "use Routes.declare"
             assert {"400", "401", "403", "503"} <= set(operation["responses"]), (path, method)
+
+
+def gateway_app(log: Log, limits: GatewayLimits) -> FastAPI:
+    return create_app(log, ForwardingBackend([]), limits)
+
+
+@pytest.mark.parametrize("create", [gateway_app, create_registry_app])
+def test_each_route_that_is_served_is_described(
+    session_log: Log, create: Callable[[Log, GatewayLimits], FastAPI]
+) -> None:
+    app = create(session_log, GatewayLimits())
+    undescribed = {"/openapi.json", "/problems/{slug}"}
+    routers = [each.original_router for each in app.routes if hasattr(each, "original_router")]
+    routes = [route for router in (app, *routers) for route in router.routes]
+    served = {
+        (compile_path(route.path)[1], method.lower())
+        for route in routes
+        if isinstance(route, Route) and route.path not in undescribed
+        for method in route.methods or ()
+    }
+    assert len(served) > 30
+    described = {(path, method) for path, operations in app.openapi()["paths"].items() for method in operations}
+    assert {each for each in served if each[1] != "head"} == described
+
+
+def test_the_errors_of_the_registry_are_described_in_its_form(api: httpx.Client) -> None:
+    document = api.get("/openapi.json").json()
+    operation = document["paths"]["/registry/subjects/{subject}/versions"]["post"]
+    assert operation["responses"]["409"]["$ref"] == "#/components/responses/RegistryError409"
+    described = document["components"]["responses"]["RegistryError409"]["content"]
+    assert list(described) == ["application/vnd.schemaregistry.v1+json"]
+    assert "schemaType" in str(operation["requestBody"])
+    assert {each["name"] for each in document["paths"]["/registry/mode/{subject}"]["put"]["parameters"]} >= {"subject"}
 
 
 def test_the_body_of_an_append_is_described(api: httpx.Client) -> None:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 
 from mainstem.gateway.access.access_rules import AccessRule, AccessRules
-from mainstem.gateway.http.bodies import body_of
+from mainstem.gateway.http.bodies import BodySchema, body_of
 from mainstem.gateway.http.description import Answers
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
@@ -36,7 +36,6 @@ class Routes(APIRouter):
     def __init__(self, tag: str) -> None:
         super().__init__(tags=[tag])
         self.declared: list[DeclaredRoute] = []
-        self.hidden: list[tuple[str, str, AccessRule]] = []
 
     def declare(
         self,
@@ -46,9 +45,9 @@ class Routes(APIRouter):
         rule: AccessRule,
         answers: Answers,
         *,
-        body: type[BaseModel] | None = None,
+        body: type[BaseModel] | BodySchema | None = None,
     ) -> Callable[[Endpoint], Endpoint]:
-        """Add the decorated function as a route. ``body``: the model of the JSON body, which the function reads."""
+        """Add the decorated function as a route. ``body``: the JSON body, which the function reads."""
 
         def add(endpoint: Endpoint) -> Endpoint:
             self.declared.append(DeclaredRoute(method, path, rule, answers))
@@ -60,20 +59,10 @@ class Routes(APIRouter):
 
         return add
 
-    def declare_hidden(self, method: str, path: str, rule: AccessRule) -> Callable[[Endpoint], Endpoint]:
-        """Add the decorated function as a route of an API that is described elsewhere, so not in this description."""
-
-        def add(endpoint: Endpoint) -> Endpoint:
-            self.hidden.append((method, path, rule))
-            self.add_api_route(path, endpoint, methods=[method], response_class=Response, include_in_schema=False)
-            return endpoint
-
-        return add
-
 
 def rules_of(routers: Iterable[Routes]) -> AccessRules:
     """The access rules of an app's routes."""
-    return AccessRules(rule for router in routers for rule in (*router.hidden, *(each[:3] for each in router.declared)))
+    return AccessRules(each[:3] for router in routers for each in router.declared)
 
 
 def answers_of(routers: Iterable[Routes]) -> Mapping[tuple[str, str], Answers]:

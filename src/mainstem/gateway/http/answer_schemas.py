@@ -32,6 +32,18 @@ _BROKER: Final = _object(
     id=_NUMBER, address=_TEXT, controller={"type": "boolean"}, configs={"type": "array", "items": {"type": "object"}}
 )
 
+_REFERENCES: Final = {"type": "array", "items": _object(name=_TEXT, subject=_TEXT, version=_NUMBER)}
+_STORED_SCHEMA: Final = {
+    "schemaType": {"type": "string", "description": "left out for AVRO"},
+    "references": _REFERENCES,
+    "metadata": {"type": "object"},
+    "ruleSet": {"type": "object"},
+    "guid": _TEXT,
+    "ts": _NUMBER,
+    "deleted": {"type": "boolean"},
+    "maxId": _NUMBER,
+}
+
 SCHEMAS: Final[dict[str, Any]] = {
     "Problem": _object(
         {
@@ -100,4 +112,17 @@ SCHEMAS: Final[dict[str, Any]] = {
     "ViewStatus": _object(name=_TEXT, kind=_TEXT, topic=_TEXT, position=_POSITION, covers=_POSITION, state=_TEXT),
     "Views": _object(views=_list("ViewStatus")),
     "Config": _object(version=_TEXT, gateway={"type": "object"}, brokers={"type": "array", "items": _BROKER}),
+    "Texts": _TEXTS,
+    "Numbers": {"type": "array", "items": _NUMBER},
+    "Number": _NUMBER,
+    "Any": _ANY,
+    "RegistryError": _object(error_code=_NUMBER, message=_TEXT),
+    "RegisteredId": _object({"version": _NUMBER, "guid": _TEXT}, id=_NUMBER),
+    "StoredSchema": _object(_STORED_SCHEMA, schema=_TEXT),
+    "SchemaVersion": _object(_STORED_SCHEMA, subject=_TEXT, version=_NUMBER, id=_NUMBER, schema=_TEXT),
+    "SchemaVersions": _list("SchemaVersion"),
+    "SubjectVersions": {"type": "array", "items": _object(subject=_TEXT, version=_NUMBER)},
+    "SchemaIds": {"type": "array", "items": _object(context=_TEXT, id=_NUMBER)},
+    "Compatibility": _object({"messages": _TEXTS}, is_compatible={"type": "boolean"}),
+    "RegistryMode": _object(mode=_TEXT),
 }

@@ -16,8 +16,8 @@ import json
 import math
 import re
 import secrets
-from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
@@ -37,6 +37,13 @@ _SEPARATORS: Final = (b",", b"[", b"{")
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _SHAPE: Final = bytes.maketrans(b"123456789E", b"000000000e")
 _Model = TypeVar("_Model", bound=BaseModel)
+
+
+class BodySchema(NamedTuple):
+    """A body that a route reads by itself, for the description of the API."""
+
+    media_type: str
+    schema: Mapping[str, Any]
 
 
 async def read_json(request: Request, model: type[_Model]) -> _Model:
@@ -137,7 +144,10 @@ def _separators(text: bytes, start: int, end: int) -> int:
     return sum(text.count(each, start, end) for each in _SEPARATORS)
 
 
-def body_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The OpenAPI description of a route whose body is ``model``."""
-    reference = {"schema": model.model_json_schema(ref_template="#/components/schemas/{model}")}
-    return {"requestBody": {"required": True, "content": {"application/json": reference}}}
+def body_of(body: type[BaseModel] | BodySchema) -> dict[str, Any]:
+    """The OpenAPI description of a route that takes this body."""
+    if isinstance(body, BodySchema):
+        media_type, schema = body.media_type, dict(body.schema)
+    else:
+        media_type, schema = "application/json", body.model_json_schema(ref_template="#/components/schemas/{model}")
+    return {"requestBody": {"required": True, "content": {media_type: {"schema": schema}}}}

@@ -7,6 +7,7 @@ declaration of every route, and sends requests to find an answer that is not des
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,9 +15,10 @@ from typing import Any, Final
 from mainstem.gateway.http.answer_schemas import SCHEMAS
 from mainstem.problems import CONTENT_TYPE
 
-_NOT_MODIFIED: Final = 304
+_WITHOUT_BODY: Final = (204, 304)
+_PATH_PARAMETER: Final = re.compile(r"\{(\w+)\}")
 _ALWAYS: Final = (400, 401, 403, 421, 500, 502, 503)
-_PROBLEMS: Final = {
+PROBLEM_TEXTS: Final = {
     400: "A parameter, a body, a position or a query is wrong",
     401: "No token, or one that is not known",
     403: "The token may not do this, or a page of another origin asks",
@@ -72,9 +74,33 @@ class Success:
     def document(self) -> dict[str, Any]:
         """The answer in OpenAPI's words."""
         described = {"description": self.text, "headers": _headers(self.headers)}
-        if self.status == _NOT_MODIFIED:
+        if self.status in _WITHOUT_BODY:
             return described
         return {**described, "content": {self.media_type: {"schema": _schema(self.schema)}}}
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorForm:
+    """The form of an API's errors. ``schema`` is a name of ``answer_schemas``; ``texts`` say what a status means."""
+
+    schema: str
+    media_type: str
+    texts: Mapping[int, str]
+
+    def documents(self) -> dict[str, Any]:
+        """The error answers of all statuses in OpenAPI's words, by name."""
+        return {f"{self.schema}{status}": self._document(status, text) for status, text in self.texts.items()}
+
+    def _document(self, status: int, text: str) -> dict[str, Any]:
+        header = _PROBLEM_HEADERS.get(status)
+        return {
+            "description": text,
+            "headers": _headers(() if header is None else (header,)),
+            "content": {self.media_type: {"schema": _schema(self.schema)}},
+        }
+
+
+PROBLEM_FORM: Final = ErrorForm("Problem", CONTENT_TYPE, PROBLEM_TEXTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +113,7 @@ class Answers:
     successes: tuple[Success, ...]
     problems: tuple[int, ...] = ()
     takes: tuple[str, ...] = ()
+    form: ErrorForm = PROBLEM_FORM
 
 
 CONDITIONS: Final = ("If-Match", "If-None-Match", "Mainstem-Expect-End", "Idempotency-Key")
@@ -113,12 +140,17 @@ def completed(document: dict[str, Any], answers_of: Mapping[tuple[str, str], Ans
             _hoist_definitions(operation, schemas)
             answers = answers_of.get((method, path))
             operation["responses"] = _responses(operation, answers, path)
-            if answers is not None and answers.takes:
-                operation.setdefault("parameters", []).extend(map(_request_header, answers.takes))
+            parameters = operation.setdefault("parameters", [])
+            parameters.extend(_undeclared_path_parameters(parameters, path))
+            if answers is not None:
+                parameters.extend(map(_request_header, answers.takes))
     document["components"]["headers"] = {
         name: {"description": text, "schema": {"type": "string"}} for name, text in _HEADERS.items()
     }
-    document["components"]["responses"] = {f"Problem{status}": _problem(status) for status in _PROBLEMS}
+    forms = {each.form.schema: each.form for each in (*answers_of.values(), Answers(()))}
+    document["components"]["responses"] = {
+        name: response for form in forms.values() for name, response in form.documents().items()
+    }
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     document["security"] = [{"token": []}, {}]
     return document
@@ -131,7 +163,8 @@ def _responses(operation: Mapping[str, Any], answers: Answers | None, path: str)
     else:
         responses = {str(success.status): success.document() for success in answers.successes}
     statuses = sorted({*_ALWAYS, *_following(operation, path), *(answers.problems if answers is not None else ())})
-    return responses | {str(status): {"$ref": f"#/components/responses/Problem{status}"} for status in statuses}
+    form = PROBLEM_FORM if answers is None else answers.form
+    return responses | {str(status): {"$ref": f"#/components/responses/{form.schema}{status}"} for status in statuses}
 
 
 def _following(operation: Mapping[str, Any], path: str) -> Iterable[int]:
@@ -150,13 +183,11 @@ def _hoist_definitions(operation: Mapping[str, Any], schemas: dict[str, Any]) ->
         schemas.update(content["schema"].pop("$defs", {}))
 
 
-def _problem(status: int) -> dict[str, Any]:
-    header = _PROBLEM_HEADERS.get(status)
-    return {
-        "description": _PROBLEMS[status],
-        "headers": _headers(() if header is None else (header,)),
-        "content": {CONTENT_TYPE: {"schema": _schema("Problem")}},
-    }
+def _undeclared_path_parameters(parameters: Iterable[Mapping[str, Any]], path: str) -> list[dict[str, Any]]:
+    """The parts of a path that its function reads from the request, and not as arguments."""
+    known = {each["name"] for each in parameters}
+    names = [name for name in _PATH_PARAMETER.findall(path) if name not in known]
+    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
 
 
 def _request_header(name: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@
 - ``setting_routes``: configs and modes
 - ``registry_query``: query parameters
 - ``registry_json``: media types, bodies and answers
+- ``registry_answers``: the answers and bodies in the description of the API
 - ``registry_paths``: contexts in paths, and the one form of errors
 - ``registry_app``: an app of the registry alone
 """

@@ -13,6 +13,7 @@ from mainstem.client.log import Log
 from mainstem.gateway.access.access_rules import ADMIN_ALL, READ_ALL
 from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.http.blocking import Workers
+from mainstem.gateway.registry import registry_answers as answers
 from mainstem.gateway.registry.registry_json import (
     answer,
     answer_of,
@@ -52,7 +53,7 @@ def add_schema_routes(router: Routes, prefix: str, registry: Registry, log: Log,
 
 
 def _add_ids(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
-    @router.declare_hidden("GET", f"{prefix}/schemas/ids/{{schema_id}}", READ_ALL)
+    @router.declare("GET", f"{prefix}/schemas/ids/{{schema_id}}", "A schema by its id", READ_ALL, answers.SCHEMA)
     async def read_schema(request: Request, schema_id: str, query: Annotated[SchemaQuery, Query()]) -> Response:
         number, context = _id_of(schema_id), context_of(request, query.subject)
 
@@ -63,7 +64,13 @@ def _add_ids(router: Routes, prefix: str, registry: Registry, workers: Workers) 
 
         return await answer_of(workers, request, read)
 
-    @router.declare_hidden("GET", f"{prefix}/schemas/ids/{{schema_id}}/schema", READ_ALL)
+    @router.declare(
+        "GET",
+        f"{prefix}/schemas/ids/{{schema_id}}/schema",
+        "The text of a schema by its id",
+        READ_ALL,
+        answers.SCHEMA_TEXT,
+    )
     async def read_text(request: Request, schema_id: str, query: Annotated[SchemaQuery, Query()]) -> Response:
         number, context = _id_of(schema_id), context_of(request, query.subject)
 
@@ -72,7 +79,7 @@ def _add_ids(router: Routes, prefix: str, registry: Registry, workers: Workers) 
 
         return await text_answer_of(workers, request, read)
 
-    @router.declare_hidden("GET", f"{prefix}/schemas/guids/{{guid}}", READ_ALL)
+    @router.declare("GET", f"{prefix}/schemas/guids/{{guid}}", "A schema by its global id", READ_ALL, answers.SCHEMA)
     async def read_by_guid(request: Request, guid: str, query: Annotated[SchemaQuery, Query()]) -> Response:
         def read() -> dict[str, Any]:
             stored = registry.with_guid(guid.lower())[0]
@@ -80,7 +87,13 @@ def _add_ids(router: Routes, prefix: str, registry: Registry, workers: Workers) 
 
         return await answer_of(workers, request, read)
 
-    @router.declare_hidden("GET", f"{prefix}/schemas/guids/{{guid}}/ids", READ_ALL)
+    @router.declare(
+        "GET",
+        f"{prefix}/schemas/guids/{{guid}}/ids",
+        "The ids of a schema by its global id",
+        READ_ALL,
+        answers.CONTEXT_IDS,
+    )
     async def read_ids(request: Request, guid: str, _: Annotated[RegistryQuery, Query()]) -> Response:
         def read() -> list[dict[str, Any]]:
             found = registry.with_guid(guid.lower())
@@ -99,7 +112,13 @@ def _add_users(router: Routes, prefix: str, registry: Registry, workers: Workers
         name = split_subject(query.subject)[1]
         return [each for each in users if not name or split_subject(each.subject)[1] == name]
 
-    @router.declare_hidden("GET", f"{prefix}/schemas/ids/{{schema_id}}/subjects", READ_ALL)
+    @router.declare(
+        "GET",
+        f"{prefix}/schemas/ids/{{schema_id}}/subjects",
+        "The subjects that use a schema",
+        READ_ALL,
+        answers.SUBJECTS,
+    )
     async def read_subjects(request: Request, schema_id: str, query: Annotated[UsesQuery, Query()]) -> Response:
         def read() -> list[str]:
             found = dict.fromkeys(each.subject for each in users(request, schema_id, query))
@@ -107,7 +126,9 @@ def _add_users(router: Routes, prefix: str, registry: Registry, workers: Workers
 
         return await answer_of(workers, request, read)
 
-    @router.declare_hidden("GET", f"{prefix}/schemas/ids/{{schema_id}}/versions", READ_ALL)
+    @router.declare(
+        "GET", f"{prefix}/schemas/ids/{{schema_id}}/versions", "The versions that use a schema", READ_ALL, answers.USES
+    )
     async def read_versions(request: Request, schema_id: str, query: Annotated[UsesQuery, Query()]) -> Response:
         def read() -> list[dict[str, Any]]:
             found = query.page(users(request, schema_id, query), SUBJECTS_MAX)
@@ -117,7 +138,7 @@ def _add_users(router: Routes, prefix: str, registry: Registry, workers: Workers
 
 
 def _add_lists(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
-    @router.declare_hidden("GET", f"{prefix}/schemas", READ_ALL)
+    @router.declare("GET", f"{prefix}/schemas", "Schemas of subjects", READ_ALL, answers.SCHEMAS)
     async def list_schemas(request: Request, query: Annotated[SchemasQuery, Query()]) -> Response:
         context, name = subjects_asked_for(query, request)
 
@@ -127,32 +148,32 @@ def _add_lists(router: Routes, prefix: str, registry: Registry, workers: Workers
 
         return await answer_of(workers, request, read)
 
-    @router.declare_hidden("GET", f"{prefix}/schemas/types", READ_ALL)
+    @router.declare("GET", f"{prefix}/schemas/types", "The types of schemas", READ_ALL, answers.TYPES)
     async def list_types(request: Request, _: Annotated[RegistryQuery, Query()]) -> Response:
         return answer(request, SCHEMA_TYPES)
 
-    @router.declare_hidden("GET", f"{prefix}/contexts", READ_ALL)
+    @router.declare("GET", f"{prefix}/contexts", "The contexts", READ_ALL, answers.CONTEXTS)
     async def list_contexts(request: Request, query: Annotated[PageQuery, Query()]) -> Response:
         return await answer_of(workers, request, lambda: query.page(registry.settings.contexts(), SUBJECTS_MAX))
 
-    @router.declare_hidden("DELETE", f"{prefix}/contexts/{{context}}", ADMIN_ALL)
+    @router.declare("DELETE", f"{prefix}/contexts/{{context}}", "Delete a context", ADMIN_ALL, answers.NOTHING)
     async def delete_context(context: str, _: Annotated[RegistryQuery, Query()]) -> Response:
         await workers.run(registry.settings.delete_context, checked_context(context))
         return Response(status_code=204)
 
 
 def _add_server(router: Routes, prefix: str, log: Log, workers: Workers) -> None:
-    @router.declare_hidden("GET", f"{prefix}/v1/metadata/id", READ_ALL)
+    @router.declare("GET", f"{prefix}/v1/metadata/id", "The ids of the log and the registry", READ_ALL, answers.SERVER)
     async def read_cluster_id(request: Request, _: Annotated[RegistryQuery, Query()]) -> Response:
         cluster = await workers.run(log.cluster_admin.cluster_id)
         clusters = {"kafka-cluster": cluster, "schema-registry-cluster": "schema-registry"}
         return answer(request, {"scope": {"path": [], "clusters": clusters}, "id": ""})
 
-    @router.declare_hidden("GET", f"{prefix}/v1/metadata/version", READ_ALL)
+    @router.declare("GET", f"{prefix}/v1/metadata/version", "The version of the registry", READ_ALL, answers.SERVER)
     async def read_server_version(request: Request, _: Annotated[RegistryQuery, Query()]) -> Response:
         return answer(request, {"version": mainstem.__version__, "commitId": f"mainstem-{mainstem.__version__}"})
 
-    @router.declare_hidden("GET", prefix or "/", READ_ALL)
+    @router.declare("GET", prefix or "/", "Whether the registry answers", READ_ALL, answers.SERVER)
     async def read_root(request: Request, _: Annotated[RegistryQuery, Query()]) -> Response:
         return answer(request, {})
 

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from mainstem.gateway.access.access_rules import ADMIN_ALL, READ_ALL
 from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.http.blocking import Workers
+from mainstem.gateway.registry import registry_answers as answers
 from mainstem.gateway.registry.registry_json import CONTEXT, answer, read_body, subject_of
 from mainstem.gateway.registry.registry_paths import SUBJECT
 from mainstem.gateway.registry.registry_query import DeleteQuery, SettingQuery
@@ -32,35 +33,35 @@ def add_setting_routes(router: Routes, prefix: str, registry: Registry, workers:
 
 
 def _add_config(router: Routes, path: str, registry: Registry, workers: Workers) -> None:
-    @router.declare_hidden("GET", path, READ_ALL)
+    @router.declare("GET", path, "The config", READ_ALL, answers.CONFIG)
     async def read(request: Request, query: Annotated[SettingQuery, Query()]) -> Response:
         config = await workers.run(registry.settings.config, _scope(request), default_to_global=query.defaultToGlobal)
         return answer(request, config)
 
-    @router.declare_hidden("PUT", path, ADMIN_ALL)
+    @router.declare("PUT", path, "Set the config", ADMIN_ALL, answers.CONFIG, body=answers.CONFIG_BODY)
     async def change(request: Request, _: Annotated[SettingQuery, Query()]) -> Response:
         changes = read_config(await read_body(request))
         config = await workers.run(registry.settings.set_config, _scope(request), changes)
         return answer(request, _as_sent(config))
 
-    @router.declare_hidden("DELETE", path, ADMIN_ALL)
+    @router.declare("DELETE", path, "Remove the config", ADMIN_ALL, answers.CONFIG)
     async def delete(request: Request, _: Annotated[SettingQuery, Query()]) -> Response:
         return answer(request, await workers.run(registry.settings.delete_config, _scope(request)))
 
 
 def _add_mode(router: Routes, path: str, registry: Registry, workers: Workers) -> None:
-    @router.declare_hidden("GET", path, READ_ALL)
+    @router.declare("GET", path, "The mode", READ_ALL, answers.MODE)
     async def read(request: Request, query: Annotated[SettingQuery, Query()]) -> Response:
         mode = await workers.run(registry.settings.mode, _scope(request), default_to_global=query.defaultToGlobal)
         return answer(request, {"mode": mode})
 
-    @router.declare_hidden("PUT", path, ADMIN_ALL)
+    @router.declare("PUT", path, "Set the mode", ADMIN_ALL, answers.MODE, body=answers.MODE_BODY)
     async def change(request: Request, query: Annotated[SettingQuery, Query()]) -> Response:
         mode = read_mode(await read_body(request))
         mode = await workers.run(registry.settings.set_mode, _scope(request), mode, force=query.force)
         return answer(request, {"mode": mode})
 
-    @router.declare_hidden("DELETE", path, ADMIN_ALL)
+    @router.declare("DELETE", path, "Remove the mode", ADMIN_ALL, answers.MODE)
     async def delete(request: Request, query: Annotated[DeleteQuery, Query()]) -> Response:
         mode = await workers.run(registry.settings.delete_mode, _scope(request), recursive=query.recursive)
         return answer(request, {"mode": mode})

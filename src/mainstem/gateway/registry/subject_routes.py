@@ -15,6 +15,7 @@ from starlette.responses import Response
 from mainstem.gateway.access.access_rules import ADMIN_ALL, READ_ALL, WRITE_ALL
 from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.http.blocking import Workers
+from mainstem.gateway.registry import registry_answers as answers
 from mainstem.gateway.registry.registry_json import (
     accepts_unknown,
     answer,
@@ -52,7 +53,7 @@ def add_subject_routes(router: Routes, prefix: str, registry: Registry, workers:
 
 
 def _add_lists(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
-    @router.declare_hidden("GET", f"{prefix}/subjects", READ_ALL)
+    @router.declare("GET", f"{prefix}/subjects", "The subjects", READ_ALL, answers.SUBJECTS)
     async def list_subjects(request: Request, query: Annotated[SubjectsQuery, Query()]) -> Response:
         context, name = asked_for(query, request)
 
@@ -62,7 +63,9 @@ def _add_lists(router: Routes, prefix: str, registry: Registry, workers: Workers
 
         return await answer_of(workers, request, read)
 
-    @router.declare_hidden("GET", f"{prefix}/subjects/{SUBJECT}/versions", READ_ALL)
+    @router.declare(
+        "GET", f"{prefix}/subjects/{SUBJECT}/versions", "The versions of a subject", READ_ALL, answers.VERSIONS
+    )
     async def list_versions(request: Request, subject: str, query: Annotated[DeletedQuery, Query()]) -> Response:
         name = subject_of(request, subject)
 
@@ -72,7 +75,13 @@ def _add_lists(router: Routes, prefix: str, registry: Registry, workers: Workers
 
         return await answer_of(workers, request, read)
 
-    @router.declare_hidden("GET", f"{prefix}/subjects/{SUBJECT}/versions/{{version}}/referencedby", READ_ALL)
+    @router.declare(
+        "GET",
+        f"{prefix}/subjects/{SUBJECT}/versions/{{version}}/referencedby",
+        "The ids of schemas that refer to a version",
+        READ_ALL,
+        answers.IDS,
+    )
     async def list_referrers(
         request: Request, subject: str, version: str, query: Annotated[DeletedQuery, Query()]
     ) -> Response:
@@ -86,7 +95,13 @@ def _add_lists(router: Routes, prefix: str, registry: Registry, workers: Workers
 
 
 def _add_versions(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
-    @router.declare_hidden("GET", f"{prefix}/subjects/{SUBJECT}/versions/{{version}}/schema", READ_ALL)
+    @router.declare(
+        "GET",
+        f"{prefix}/subjects/{SUBJECT}/versions/{{version}}/schema",
+        "The text of a version",
+        READ_ALL,
+        answers.SCHEMA_TEXT,
+    )
     async def read_schema(
         request: Request, subject: str, version: str, query: Annotated[SchemaQuery, Query()]
     ) -> Response:
@@ -97,7 +112,13 @@ def _add_versions(router: Routes, prefix: str, registry: Registry, workers: Work
 
         return await text_answer_of(workers, request, read)
 
-    @router.declare_hidden("GET", f"{prefix}/subjects/{SUBJECT}/versions/{{version}}", READ_ALL)
+    @router.declare(
+        "GET",
+        f"{prefix}/subjects/{SUBJECT}/versions/{{version}}",
+        "One version of a subject",
+        READ_ALL,
+        answers.VERSION,
+    )
     async def read_one(
         request: Request, subject: str, version: str, query: Annotated[SchemaQuery, Query()]
     ) -> Response:
@@ -106,7 +127,13 @@ def _add_versions(router: Routes, prefix: str, registry: Registry, workers: Work
         find = partial(registry.version, name, number, deleted=query.deleted)
         return await answer_of(workers, request, partial(stored_json, request, registry, find, query.format))
 
-    @router.declare_hidden("GET", f"{prefix}/subjects/{SUBJECT}/metadata", READ_ALL)
+    @router.declare(
+        "GET",
+        f"{prefix}/subjects/{SUBJECT}/metadata",
+        "The latest version with these metadata",
+        READ_ALL,
+        answers.VERSION,
+    )
     async def read_by_metadata(request: Request, subject: str, query: Annotated[MetadataQuery, Query()]) -> Response:
         wanted = dict(zip(query.key, query.value, strict=False))
         name = subject_of(request, subject)
@@ -116,7 +143,14 @@ def _add_versions(router: Routes, prefix: str, registry: Registry, workers: Work
 
 
 def _add_registration(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
-    @router.declare_hidden("POST", f"{prefix}/subjects/{SUBJECT}/versions", WRITE_ALL)
+    @router.declare(
+        "POST",
+        f"{prefix}/subjects/{SUBJECT}/versions",
+        "Register a schema",
+        WRITE_ALL,
+        answers.REGISTERED,
+        body=answers.SCHEMA_BODY,
+    )
     async def register(request: Request, subject: str, query: Annotated[RegisterQuery, Query()]) -> Response:
         name = subject_of(request, subject)
         wanted = read_schema_request(await read_body(request), split_subject(name)[0])
@@ -126,7 +160,14 @@ def _add_registration(router: Routes, prefix: str, registry: Registry, workers: 
         # without the text: clients keep the one that they sent, in its own form
         return answer(request, {"id": stored.id, "version": stored.version, "guid": stored.content.guid})
 
-    @router.declare_hidden("POST", f"{prefix}/subjects/{SUBJECT}", READ_ALL)
+    @router.declare(
+        "POST",
+        f"{prefix}/subjects/{SUBJECT}",
+        "Look up a schema in a subject",
+        READ_ALL,
+        answers.VERSION,
+        body=answers.SCHEMA_BODY,
+    )
     async def look_up(request: Request, subject: str, query: Annotated[RegisterQuery, Query()]) -> Response:
         name = subject_of(request, subject)
         wanted = read_schema_request(await read_body(request), split_subject(name)[0])
@@ -136,14 +177,20 @@ def _add_registration(router: Routes, prefix: str, registry: Registry, workers: 
 
 
 def _add_deletion(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
-    @router.declare_hidden("DELETE", f"{prefix}/subjects/{SUBJECT}/versions/{{version}}", ADMIN_ALL)
+    @router.declare(
+        "DELETE",
+        f"{prefix}/subjects/{SUBJECT}/versions/{{version}}",
+        "Delete a version",
+        ADMIN_ALL,
+        answers.DELETED_VERSION,
+    )
     async def delete_version(
         request: Request, subject: str, version: str, query: Annotated[DeleteQuery, Query()]
     ) -> Response:
         name, number = subject_of(request, subject), read_version(version)
         return answer(request, await workers.run(registry.delete_version, name, number, permanent=query.permanent))
 
-    @router.declare_hidden("DELETE", f"{prefix}/subjects/{SUBJECT}", ADMIN_ALL)
+    @router.declare("DELETE", f"{prefix}/subjects/{SUBJECT}", "Delete a subject", ADMIN_ALL, answers.VERSIONS)
     async def delete_subject(request: Request, subject: str, query: Annotated[DeleteQuery, Query()]) -> Response:
         name = subject_of(request, subject)
         return answer(request, await workers.run(registry.delete_subject, name, permanent=query.permanent))
@@ -158,12 +205,26 @@ def _add_compatibility(router: Routes, prefix: str, registry: Registry, workers:
         document = {"is_compatible": not found}
         return answer(request, {**document, "messages": found} if query.verbose else document)
 
-    @router.declare_hidden("POST", f"{prefix}/compatibility/subjects/{SUBJECT}/versions/{{version}}", READ_ALL)
+    @router.declare(
+        "POST",
+        f"{prefix}/compatibility/subjects/{SUBJECT}/versions/{{version}}",
+        "Compare a schema with a version",
+        READ_ALL,
+        answers.COMPATIBILITY,
+        body=answers.SCHEMA_BODY,
+    )
     async def compare_with_one(
         request: Request, subject: str, version: str, query: Annotated[RegisterQuery, Query()]
     ) -> Response:
         return await compared(request, subject, read_version(version), query)
 
-    @router.declare_hidden("POST", f"{prefix}/compatibility/subjects/{SUBJECT}/versions", READ_ALL)
+    @router.declare(
+        "POST",
+        f"{prefix}/compatibility/subjects/{SUBJECT}/versions",
+        "Compare a schema with the versions that the level names",
+        READ_ALL,
+        answers.COMPATIBILITY,
+        body=answers.SCHEMA_BODY,
+    )
     async def compare_with_all(request: Request, subject: str, query: Annotated[RegisterQuery, Query()]) -> Response:
         return await compared(request, subject, None, query)

@@ -6,7 +6,13 @@ import os
 
 from hypothesis import settings
 
-pytest_plugins = ("tests.support.tiers", "tests.support.sharing", "tests.support.browser", "tests.support.postgres")
+pytest_plugins = (
+    "tests.support.tiers",
+    "tests.support.sharing",
+    "tests.support.browser",
+    "tests.support.postgres",
+    "tests.support.mariadb",
+)
 
 settings.register_profile("house", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("house")

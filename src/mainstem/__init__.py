@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from mainstem.pipelines.kinds import Graph as Graph
     from mainstem.pipelines.kinds import KeyValue as KeyValue
     from mainstem.pipelines.kinds import Lake as Lake
+    from mainstem.pipelines.kinds import MariaDB as MariaDB
     from mainstem.pipelines.kinds import Metrics as Metrics
     from mainstem.pipelines.kinds import Postgres as Postgres
     from mainstem.pipelines.kinds import Search as Search
+    from mainstem.pipelines.kinds import SQLite as SQLite
     from mainstem.schema.validation import Validator as Validator
 
 __version__ = "0.1.0"
@@ -38,11 +40,13 @@ _HOMES = {
     "KeyValue": "mainstem.pipelines.kinds",
     "Lake": "mainstem.pipelines.kinds",
     "Log": "mainstem.client.log",
+    "MariaDB": "mainstem.pipelines.kinds",
     "Metrics": "mainstem.pipelines.kinds",
     "Position": "mainstem.model",
     "Postgres": "mainstem.pipelines.kinds",
     "Record": "mainstem.model",
     "SQL": "mainstem.pipelines.kinds",
+    "SQLite": "mainstem.pipelines.kinds",
     "Search": "mainstem.pipelines.kinds",
     "TopicPartition": "mainstem.model",
     "Validator": "mainstem.schema.validation",

@@ -87,13 +87,15 @@ CONSTANTS = {
     "levels of JSON in a record": ["json_depth:DEPTH_MAX"],
     "bytes of a key in a view": ["views.stores.json_reader:KEY_BYTES_MAX"],
     "bytes of a key in a [sink]": [
-        "views.stores.postgres.table_rows:KEY_BYTES_MAX",
+        "views.stores.table.postgres_dialect:KEY_BYTES_MAX",
+        "views.stores.table.mariadb_dialect:KEY_BYTES_MAX",
+        "views.stores.table.sqlite_dialect:KEY_BYTES_MAX",
         "pipelines.kinds:_TABLE_BYTES_MAX",
     ],
     "time that a sink waits": [
-        "views.stores.postgres.database:LOCK_TIMEOUT_MS",
-        "views.stores.postgres.database:STATEMENT_TIMEOUT_MS",
-        "views.stores.postgres.sink_table:_SWAP_LOCK_MS",
+        "views.stores.table.database:LOCK_TIMEOUT_S",
+        "views.stores.table.database:STATEMENT_TIMEOUT_S",
+        "views.stores.table.dialect:SWAP_LOCK_S",
     ],
     "a row of a [captured]": [
         "postgres.start:_MESSAGE_BYTES",

@@ -13,11 +13,11 @@ from mainstem.client.log import Log
 from mainstem.model import Position
 from mainstem.pipelines.app import App
 from mainstem.pipelines.deploy import deploy
-from mainstem.pipelines.kinds import Postgres
+from mainstem.pipelines.kinds import SinkKind
 from mainstem.views.host.host import ViewHost
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import RangeQuery
-from tests.support.postgres import PostgresDatabase
+from tests.sinks.databases import SinkDatabase
 
 DDL = "id BIGINT, name STRING"
 _NUMBERS = itertools.count(1)
@@ -30,11 +30,11 @@ class SinkSetting:
         self,
         log: Log,
         directory: Path,
-        database: PostgresDatabase,
+        database: SinkDatabase,
         *,
         ddl: str = DDL,
         topic: str | None = None,
-        dsn: str | None = None,
+        sink: SinkKind | None = None,
     ) -> None:
         self.log = log
         self.directory = directory
@@ -42,7 +42,7 @@ class SinkSetting:
         self.topic = topic or f"orders-{next(_NUMBERS)}"
         self.app = App("shop")
         declared = self.app.topic(self.topic, ddl, key="id", partitions=2)
-        self.view = self.app.sink(declared, Postgres(dsn or database.dsn, table="orders"))
+        self.view = self.app.sink(declared, sink or database.sink())
         deploy(self.app, log)
 
     @contextmanager

@@ -1,6 +1,6 @@
 """A host of one sink in a process of its own, to be killed: ``python -m tests.sinks.killed_host TOPIC BOOTSTRAP DIR``.
 
-The DSN comes from the environment. It prints ``started`` and then applies, and rebuilds again and again, until the
+The database comes from the environment. It prints ``started`` and then applies, and rebuilds again and again, until the
 signal comes.
 """
 
@@ -12,14 +12,14 @@ from pathlib import Path
 
 from mainstem.errors import MainstemError
 from mainstem.pipelines.app import App
-from mainstem.pipelines.kinds import Postgres
 from mainstem.views.host.host import ViewHost
+from tests.sinks.databases import sink_from_environment
 from tests.sinks.hosting import DDL
 
 
 def main(topic: str, bootstrap: str, directory: str) -> None:
     app = App("killed")
-    app.sink(app.topic(topic, DDL, key="id", partitions=2), Postgres(table="orders"))
+    app.sink(app.topic(topic, DDL, key="id", partitions=2), sink_from_environment())
     with ViewHost(tuple(app.views.values()), bootstrap, Path(directory)) as host:
         print("started", flush=True)  # noqa: T201
         while True:

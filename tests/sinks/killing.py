@@ -1,14 +1,16 @@
-"""A process that ends itself by SIGKILL just before one of its calls to PostgreSQL."""
+"""A process that ends itself by SIGKILL just before one of its calls to a database."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import psycopg2
 import psycopg2.extensions
+import pymysql
 
 
 def run_killed(work: Callable[[], None], before_call: int) -> bool:
@@ -40,6 +42,12 @@ def _kill_before(call: int) -> None:
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    _count_in_postgres(count)
+    _count_in_mariadb(count)
+    _count_in_sqlite(count)
+
+
+def _count_in_postgres(count: Callable[[], None]) -> None:
     class Cursor(psycopg2.extensions.cursor):
         def execute(self, query: Any, arguments: Any = None) -> None:
             count()
@@ -58,3 +66,44 @@ def _kill_before(call: int) -> None:
     psycopg2.connect = lambda dsn, **options: connect(
         dsn, connection_factory=Connection, cursor_factory=Cursor, **options
     )
+
+
+def _count_in_mariadb(count: Callable[[], None]) -> None:
+    query, commit = pymysql.connections.Connection.query, pymysql.connections.Connection.commit
+
+    def counted_query(self: Any, *arguments: Any, **options: Any) -> Any:
+        count()
+        return query(self, *arguments, **options)
+
+    def counted_commit(self: Any) -> None:
+        count()
+        commit(self)
+
+    pymysql.connections.Connection.query = counted_query
+    pymysql.connections.Connection.commit = counted_commit
+
+
+def _count_in_sqlite(count: Callable[[], None]) -> None:
+    class Cursor(sqlite3.Cursor):
+        def execute(self, statement: str, values: Any = ()) -> Any:
+            count()
+            return super().execute(statement, values)
+
+        def executemany(self, statement: str, rows: Iterable[Any]) -> Any:
+            def counted() -> Any:
+                for row in rows:
+                    count()
+                    yield row
+
+            return super().executemany(statement, counted())
+
+    class Connection(sqlite3.Connection):
+        def cursor(self, factory: Any = Cursor) -> Any:
+            return super().cursor(factory)
+
+        def commit(self) -> None:
+            count()
+            super().commit()
+
+    connect = sqlite3.connect
+    sqlite3.connect = lambda path, **options: connect(path, factory=Connection, **options)  # type: ignore[misc]

@@ -17,8 +17,8 @@ from mainstem.schema.infer import schema_of
 from mainstem.views.requests import GetQuery, RangeQuery, SqlQuery
 from mainstem.views.stores.store import Poison, StoreDefinition, ViewStore
 from mainstem.views.stores.store_kinds import open_store
+from tests.sinks.databases import SinkDatabase
 from tests.sinks.support import definition, serving
-from tests.support.postgres import PostgresDatabase
 from tests.support.type_matrix import CASES, DDL, value_of
 from tests.views.support import KeyAndValue, apply
 
@@ -50,9 +50,9 @@ _KEYED = schema_of("a STRING, b BIGINT, c BOOLEAN, d DATE, more STRING")
     rows=st.lists(st.fixed_dictionaries(_PARTS), min_size=1, max_size=8),
 )
 def test_a_row_and_its_records_key_name_each_other(
-    postgres_database: PostgresDatabase, key: list[str], rows: list[dict[str, Any]]
+    sink_database: SinkDatabase, key: list[str], rows: list[dict[str, Any]]
 ) -> None:
-    of = definition(postgres_database.dsn, _KEYED, tuple(key), f"k{next(_NUMBERS)}")
+    of = definition(sink_database, _KEYED, tuple(key), f"k{next(_NUMBERS)}")
     records = [(encode_key(row, key), encode_value(row)) for row in rows]
     with tempfile.TemporaryDirectory() as directory, serving(Path(directory) / "sink", of) as sink:
         assert applied(sink, records, 3) == []
@@ -83,8 +83,8 @@ def read(row: dict[str, Any]) -> dict[str, Any]:
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(records=_RECORDS, size=st.integers(1, 25))
-def test_a_sink_is_as_a_sql_view(postgres_database: PostgresDatabase, records: list[KeyAndValue], size: int) -> None:
-    of = definition(postgres_database.dsn, SCHEMA, (), f"t{next(_NUMBERS)}")
+def test_a_sink_is_as_a_sql_view(sink_database: SinkDatabase, records: list[KeyAndValue], size: int) -> None:
+    of = definition(sink_database, SCHEMA, (), f"t{next(_NUMBERS)}")
     with tempfile.TemporaryDirectory() as directory:
         sql = open_store(Path(directory) / "sql", StoreDefinition("v", SQL(), SCHEMA))
         with serving(Path(directory) / "sink", of) as sink:

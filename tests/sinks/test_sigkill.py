@@ -10,10 +10,10 @@ import threading
 from pathlib import Path
 
 from mainstem.client.log import Log
+from tests.sinks.databases import SinkDatabase
 from tests.sinks.hosting import SinkSetting
-from tests.support.postgres import PostgresDatabase
 
-KILLS = int(os.environ.get("MAINSTEM_SINK_KILLS", "6"))
+KILLS = int(os.environ.get("MAINSTEM_SINK_KILLS", "4"))
 _SEED = 11
 
 
@@ -21,7 +21,7 @@ def run_until_killed(setting: SinkSetting, after_s: float) -> None:
     """Let a host apply in a process of its own, and kill it."""
     argv = [sys.executable, "-m", "tests.sinks.killed_host", setting.topic, setting.log.bootstrap]
     argv.append(str(setting.directory))
-    environment = {**os.environ, "MAINSTEM_POSTGRES_DSN": setting.database.dsn}
+    environment = {**os.environ, **setting.database.environment}
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         assert process.stdout is not None
@@ -35,10 +35,10 @@ def run_until_killed(setting: SinkSetting, after_s: float) -> None:
 
 
 def test_a_table_equals_the_fold_after_every_kill(
-    mainstem_log: Log, tmp_path: Path, postgres_database: PostgresDatabase
+    mainstem_log: Log, tmp_path: Path, sink_database: SinkDatabase
 ) -> None:
     chance = random.Random(_SEED)
-    setting = SinkSetting(mainstem_log, tmp_path, postgres_database)
+    setting = SinkSetting(mainstem_log, tmp_path, sink_database)
     is_over = threading.Event()
 
     def write() -> None:
@@ -56,9 +56,9 @@ def test_a_table_equals_the_fold_after_every_kill(
         for kill in range(KILLS):
             run_until_killed(setting, chance.uniform(0.0, 1.0))
             if kill % 3 == 1:
-                postgres_database.terminate_backends()
+                sink_database.end_connections()
             if kill % 3 == 2:
-                postgres_database.cluster.restart("immediate")
+                sink_database.crash()
     finally:
         is_over.set()
         writer.join()
@@ -69,5 +69,4 @@ def test_a_table_equals_the_fold_after_every_kill(
         assert host.verify("orders").equal
         [status] = host.status()
         assert status.dead_letters == 0
-    tables = postgres_database.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
-    assert sorted(name for (name,) in tables) == ["mainstem_sinks", "orders"]
+    assert sink_database.tables() == ["mainstem_sinks", "orders"]

@@ -15,14 +15,20 @@ from mainstem.pipelines.app import App
 from mainstem.pipelines.kinds import SQL, Lake, Postgres
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import GetQuery, RangeQuery, SqlQuery
+from tests.sinks.databases import InPostgres, SinkDatabase
 from tests.sinks.hosting import SinkSetting
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresDatabase
 
 
 @pytest.fixture
-def setting(mainstem_log: Log, tmp_path: Path, postgres_database: PostgresDatabase) -> SinkSetting:
-    return SinkSetting(mainstem_log, tmp_path, postgres_database)
+def setting(mainstem_log: Log, tmp_path: Path, sink_database: SinkDatabase) -> SinkSetting:
+    return SinkSetting(mainstem_log, tmp_path, sink_database)
+
+
+@pytest.fixture
+def in_postgres(mainstem_log: Log, tmp_path: Path, postgres_database: PostgresDatabase) -> SinkSetting:
+    return SinkSetting(mainstem_log, tmp_path, InPostgres(postgres_database))
 
 
 def test_the_table_equals_the_fold_of_the_topic(setting: SinkSetting) -> None:
@@ -34,7 +40,7 @@ def test_the_table_equals_the_fold_of_the_topic(setting: SinkSetting) -> None:
         setting.reached(host, setting.log.end(setting.topic))
         assert setting.rows() == setting.fold()
         [status] = host.status()
-    assert (status.name, status.kind, status.state) == ("orders", "postgres", "live")
+    assert (status.name, status.kind, status.state) == ("orders", setting.database.name, "live")
     assert status.position.covers(position)
 
 
@@ -86,7 +92,7 @@ def test_a_row_written_by_hand_is_named_and_a_rebuild_repairs_it(
         assert host.verify("orders").equal
         setting.reached(host, setting.append(3))
         assert setting.rows() == setting.fold()
-    assert setting.database.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == [(2,)]
+    assert setting.database.tables() == ["mainstem_sinks", "orders"]
 
 
 def test_what_cannot_be_a_row_is_a_dead_letter(setting: SinkSetting) -> None:
@@ -95,14 +101,17 @@ def test_what_cannot_be_a_row_is_a_dead_letter(setting: SinkSetting) -> None:
         setting.reached(host, position)
         [status] = host.status()
         assert status.dead_letters == 1
-    [letter] = setting.log.read(setting.view.dead_letter_topic)
+    *_, letter = setting.log.read(setting.view.dead_letter_topic)
     assert (letter.key, json.loads(letter.value or b"")) == (b"1", {"id": 2})
 
 
-def test_a_sink_waits_for_a_database_that_is_away_and_goes_on(setting: SinkSetting) -> None:
+def test_a_sink_waits_for_a_database_that_is_away_and_goes_on(
+    in_postgres: SinkSetting, postgres_database: PostgresDatabase
+) -> None:
+    setting = in_postgres
     with setting.host() as host:
         setting.reached(host, setting.append(1))
-        setting.database.cluster.stop("immediate")
+        postgres_database.cluster.stop("immediate")
         try:
             setting.append(2)
             status = host.wait("orders", lambda status: status.state == "waiting")
@@ -110,7 +119,7 @@ def test_a_sink_waits_for_a_database_that_is_away_and_goes_on(setting: SinkSetti
             with pytest.raises(UnavailableError):
                 host.query("orders", GetQuery("1"))
         finally:
-            setting.database.cluster.start()
+            postgres_database.cluster.start()
         setting.reached(host, setting.append(3))
         host.wait("orders", lambda status: (status.state, status.detail) == ("live", ""))
         assert setting.rows() == setting.fold()
@@ -122,7 +131,7 @@ def test_connections_that_are_ended_at_any_time_cost_nothing(setting: SinkSettin
     with setting.host() as host:
         writer.start()
         while writer.is_alive():
-            setting.database.terminate_backends()
+            setting.database.end_connections()
             writer.join(0.05)
         setting.reached(host, setting.log.end(setting.topic))
         assert setting.rows() == setting.fold()
@@ -145,15 +154,14 @@ def test_other_columns_stop_the_sink_until_it_is_rebuilt(setting: SinkSetting) -
     with setting.host() as host:
         setting.reached(host, setting.append(1, "7"))
     other = SinkSetting(
-        setting.log, setting.directory, setting.database, ddl="id INT, name STRING", topic=setting.topic
+        setting.log, setting.directory, setting.database, ddl="id BIGINT, name BIGINT", topic=setting.topic
     )
     with other.host() as host:
         status = host.wait("orders", lambda status: status.state == "stopped")
         assert "rebuild the sink" in status.detail
         host.rebuild("orders")
         setting.reached(host, other.append(2))
-        [[kind]] = setting.database.execute("SELECT pg_typeof(id)::text FROM orders WHERE id = 1")
-        assert kind == "integer"
+        assert setting.database.column_type("orders", "name") == setting.database.column_type("orders", "id")
         assert host.verify("orders").equal
 
 
@@ -168,8 +176,9 @@ def test_other_columns_stop_the_sink_until_it_is_rebuilt(setting: SinkSetting) -
     ],
 )
 def test_a_table_that_was_changed_stops_the_sink_and_a_rebuild_repairs_it(
-    setting: SinkSetting, statement: str, why: str
+    in_postgres: SinkSetting, postgres_database: PostgresDatabase, statement: str, why: str
 ) -> None:
+    setting = in_postgres
     with setting.host() as host:
         setting.reached(host, setting.append(1, "a"))
         setting.database.execute(statement)
@@ -183,10 +192,8 @@ def test_a_table_that_was_changed_stops_the_sink_and_a_rebuild_repairs_it(
         assert host.verify("orders").equal
 
 
-def test_a_sink_is_rebuilt_from_the_lake(
-    mainstem_log: Log, tmp_path: Path, postgres_database: PostgresDatabase
-) -> None:
-    setting = SinkSetting(mainstem_log, tmp_path, postgres_database)
+def test_a_sink_is_rebuilt_from_the_lake(mainstem_log: Log, tmp_path: Path, sink_database: SinkDatabase) -> None:
+    setting = SinkSetting(mainstem_log, tmp_path, sink_database)
     setting.app.view("archive", setting.topic, Lake())
     with setting.host() as host:
         for number in range(20):
@@ -213,7 +220,7 @@ def test_a_deleted_view_leaves_its_table_which_goes_on(setting: SinkSetting) -> 
 
 def test_the_password_is_nowhere(mainstem_log: Log, tmp_path: Path, postgres_database: PostgresDatabase) -> None:
     dsn = postgres_database.cluster.tcp_dsn(postgres_database.name, "postgres", "hidden-word")
-    setting = SinkSetting(mainstem_log, tmp_path, postgres_database, dsn=dsn)
+    setting = SinkSetting(mainstem_log, tmp_path, InPostgres(postgres_database), sink=Postgres(dsn, table="orders"))
     assert "hidden-word" not in repr(setting.view)
     with setting.host() as host:
         status = host.wait("orders", lambda status: status.state == "waiting")
@@ -240,8 +247,11 @@ def test_two_hosts_do_not_keep_one_table(setting: SinkSetting, tmp_path: Path) -
             assert setting.rows() == setting.fold()
 
 
-def test_a_database_that_lost_commits_gets_them_again(setting: SinkSetting) -> None:
-    database = setting.database
+def test_a_database_that_lost_commits_gets_them_again(
+    in_postgres: SinkSetting, postgres_database: PostgresDatabase
+) -> None:
+    setting = in_postgres
+    database = postgres_database
     with setting.host() as host:
         setting.reached(host, setting.append(1))
         database.execute("CREATE TABLE saved AS SELECT * FROM mainstem_sinks")
@@ -258,10 +268,13 @@ def test_a_database_that_lost_commits_gets_them_again(setting: SinkSetting) -> N
         assert host.verify("orders").equal
 
 
-def test_a_host_stops_while_its_sink_waits_for_a_lock(setting: SinkSetting) -> None:
+def test_a_host_stops_while_its_sink_waits_for_a_lock(
+    in_postgres: SinkSetting, postgres_database: PostgresDatabase
+) -> None:
+    setting = in_postgres
     with setting.host() as host:
         setting.reached(host, setting.append(1))
-        other = setting.database.connect()
+        other = postgres_database.connect()
         other.autocommit = False
         with other.cursor() as cursor:
             cursor.execute("LOCK TABLE orders")
@@ -276,10 +289,13 @@ def test_a_host_stops_while_its_sink_waits_for_a_lock(setting: SinkSetting) -> N
         assert setting.rows() == setting.fold()
 
 
-def test_a_rebuild_waits_for_a_reader_of_the_old_table(setting: SinkSetting) -> None:
+def test_a_rebuild_waits_for_a_reader_of_the_old_table(
+    in_postgres: SinkSetting, postgres_database: PostgresDatabase
+) -> None:
+    setting = in_postgres
     with setting.host() as host:
         setting.reached(host, setting.append(1))
-        reader = setting.database.connect()
+        reader = postgres_database.connect()
         reader.autocommit = False
         with reader.cursor() as cursor:
             cursor.execute("SELECT count(*) FROM orders")
@@ -338,7 +354,10 @@ def test_a_sink_is_named_after_its_table() -> None:
         app.sink(orders, Postgres("host=db", table="orders"), name="again")
     with pytest.raises(DefinitionError, match="view orders is declared already"):
         app.sink(orders, Postgres("host=other", table="orders"))
-    with pytest.raises(DefinitionError, match="a sink is Postgres"):
+    with pytest.raises(
+        DefinitionError,
+        match=r"a sink is one of Postgres\(…, table=…\), MariaDB\(…, table=…\), SQLite\(…, table=…\), not",
+    ):
         app.sink(orders, SQL())  # type: ignore[arg-type]
 
 

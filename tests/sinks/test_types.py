@@ -8,8 +8,8 @@ import pytest
 
 from mainstem.schema.infer import schema_of
 from mainstem.views.requests import RangeQuery
+from tests.sinks.databases import SinkDatabase
 from tests.sinks.support import definition, serving
-from tests.support.postgres import PostgresDatabase
 from tests.support.type_matrix import CASES, DDL, POISON, column_of, value_of, wrong_cells
 from tests.views.support import apply
 
@@ -17,10 +17,8 @@ RECORDS = [(f"{number:03d}".encode(), value_of(case)) for number, case in enumer
 
 
 @pytest.mark.parametrize("size", [1, len(RECORDS)], ids=["alone", "together"])
-def test_a_sink_has_what_fits_and_the_rest_is_poison(
-    postgres_database: PostgresDatabase, tmp_path: Path, size: int
-) -> None:
-    with serving(tmp_path / "store", definition(postgres_database.dsn, schema_of(DDL), ())) as store:
+def test_a_sink_has_what_fits_and_the_rest_is_poison(sink_database: SinkDatabase, tmp_path: Path, size: int) -> None:
+    with serving(tmp_path / "store", definition(sink_database, schema_of(DDL), ())) as store:
         for first in range(0, len(RECORDS), size):
             apply(store, RECORDS[first : first + size], first)
         rows = {row["_key"]: row for row in store.query(RangeQuery(limit=10_000)).rows}
@@ -31,30 +29,29 @@ def test_a_sink_has_what_fits_and_the_rest_is_poison(
     assert wrong_cells("sink", found) == []
 
 
-@pytest.mark.parametrize(
-    ("spark", "postgres"),
-    [
-        ("STRING", "text"),
-        ("BOOLEAN", "boolean"),
-        ("TINYINT", "smallint"),
-        ("SMALLINT", "smallint"),
-        ("INT", "integer"),
-        ("BIGINT", "bigint"),
-        ("FLOAT", "real"),
-        ("DOUBLE", "double precision"),
-        ("DECIMAL(10,2)", "numeric(10,2)"),
-        ("DATE", "date"),
-        ("TIMESTAMP", "timestamp with time zone"),
-        ("TIMESTAMP_NTZ", "timestamp without time zone"),
-        ("BINARY", "bytea"),
-        ("ARRAY<INT>", "jsonb"),
-        ("MAP<STRING, INT>", "jsonb"),
-        ("STRUCT<a: INT>", "jsonb"),
-    ],
-)
-def test_each_type_has_its_column(
-    postgres_database: PostgresDatabase, tmp_path: Path, spark: str, postgres: str
-) -> None:
-    with serving(tmp_path / "store", definition(postgres_database.dsn, schema_of(f"id INT, c {spark}"), ("id",))):
-        query = "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'orders'::regclass"
-        assert ("c", postgres) in postgres_database.execute(query)
+_TYPES = """
+STRING | text | longtext | TEXT
+BOOLEAN | boolean | tinyint(1) | INTEGER
+TINYINT | smallint | tinyint(4) | INTEGER
+SMALLINT | smallint | smallint(6) | INTEGER
+INT | integer | int(11) | INTEGER
+BIGINT | bigint | bigint(20) | INTEGER
+FLOAT | real | double | REAL
+DOUBLE | double precision | double | REAL
+DECIMAL(10,2) | numeric(10,2) | decimal(10,2) | TEXT
+DATE | date | date | TEXT
+TIMESTAMP | timestamp with time zone | datetime(6) | TEXT
+TIMESTAMP_NTZ | timestamp without time zone | datetime(6) | TEXT
+BINARY | bytea | longblob | BLOB
+ARRAY<INT> | jsonb | longtext | TEXT
+MAP<STRING, INT> | jsonb | longtext | TEXT
+STRUCT<a: INT> | jsonb | longtext | TEXT
+"""
+
+
+@pytest.mark.parametrize("line", _TYPES.strip().splitlines(), ids=lambda line: line.partition(" ")[0])
+def test_each_type_has_its_column(sink_database: SinkDatabase, tmp_path: Path, line: str) -> None:
+    spark, *names = (part.strip() for part in line.split("|"))
+    wanted = dict(zip(("postgres", "mariadb", "sqlite"), names, strict=True))
+    with serving(tmp_path / "store", definition(sink_database, schema_of(f"id INT, c {spark}"), ("id",))):
+        assert sink_database.column_type("orders", "c").lower() == wanted[sink_database.name].lower()

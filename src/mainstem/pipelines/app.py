@@ -27,7 +27,7 @@ from mainstem.pipelines.definitions import (
     Topic,
     View,
 )
-from mainstem.pipelines.kinds import KINDS, Kind, Postgres
+from mainstem.pipelines.kinds import KINDS, SINKS, Kind, Sink
 from mainstem.schema.types import ENCODINGS, Encoding
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -210,16 +210,15 @@ class App:
             raise DefinitionError(f"{where}: a view is one of {known}, not {kind!r}")
         return self._add_view("view", name, topic, kind, on_damaged, where)
 
-    def sink(
-        self, topic: Topic | str, table: Postgres, *, name: str | None = None, on_damaged: OnDamaged = "stop"
-    ) -> View:
+    def sink(self, topic: Topic | str, table: Sink, *, name: str | None = None, on_damaged: OnDamaged = "stop") -> View:
         """Declare a table of a foreign database that is kept in step with a topic: a view with that table as its store.
 
         Its name is the table's, without the schema, unless ``name`` is given. ``on_damaged`` is as for a view.
         """
         where = _caller()
-        if not isinstance(table, Postgres):
-            raise DefinitionError(f"{where}: a sink is Postgres(dsn, table=…), not {table!r}")
+        if not isinstance(table, SINKS):
+            known = ", ".join(f"{known.__name__}(…, table=…)" for known in SINKS)
+            raise DefinitionError(f"{where}: a sink is one of {known}, not {table!r}")
         if table.fault is not None:
             raise DefinitionError(f"{where}: {table.fault}")
         for other in self._views.values():

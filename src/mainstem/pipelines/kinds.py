@@ -17,6 +17,7 @@ A new kind joins ``Kind`` and declares what is true of it; `views.stores.store_k
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final, TypeAlias, get_args
@@ -39,6 +40,8 @@ class _KindOfView:
     """The defaults of every kind: it needs only key and value. Kinds that need more override them."""
 
     kind: ClassVar[str]
+    store: ClassVar[str | None] = None
+    """The name of its store, where it is not the kind's."""
     has_keyed_changes: ClassVar[bool] = False
     """Whether a stream of its changes says which keys changed."""
     keeps_every_record: ClassVar[bool] = False
@@ -231,17 +234,15 @@ class Metrics(_KindOfView):
 
 
 @dataclass(frozen=True)
-class Postgres(_KindOfView):
-    """A table of a PostgreSQL database that is kept in step with the topic: a sink, which `App.sink` declares.
+class SinkKind(_KindOfView):
+    """A table of a foreign database that is kept in step with the topic: `App.sink` declares it.
 
-    ``dsn``: libpq's connection string or URL; None: the environment variable ``MAINSTEM_POSTGRES_DSN``. ``table``:
-    ``table``, or ``schema.table``. The DSN may hold a password, so it is in no text form of the definition.
+    ``table``: ``table``, or ``schema.table`` where the database has schemas.
     """
 
-    kind: ClassVar[str] = "postgres"
+    store: ClassVar[str] = "table"
     needs_schema: ClassVar[bool] = True
     verified_in_background: ClassVar[bool] = False
-    dsn: str | None = field(default=None, repr=False)
     table: str = field(default="", kw_only=True)
 
     @property
@@ -253,12 +254,64 @@ class Postgres(_KindOfView):
             return f"table={self.table!r}: a table's or schema's name has at most {_TABLE_BYTES_MAX} bytes"
         if parts[-1] == SINKS_TABLE:
             return f"table={self.table!r}: this table holds the positions of the sinks; choose another name"
-        return None if self.dsn is None or isinstance(self.dsn, str) else "dsn= is a text, or None"
+        return None
 
     def document(self) -> dict[str, Any]:
         return {"kind": self.kind, "table": self.table}
 
 
-Kind: TypeAlias = KeyValue | SQL | Search | Graph | Metrics | Lake | Postgres
+@dataclass(frozen=True)
+class _ServerKind(SinkKind):
+    dsn: str | None = field(default=None, repr=False)
+
+    @property
+    def fault(self) -> str | None:
+        return super().fault or (None if self.dsn is None or isinstance(self.dsn, str) else "dsn= is a text, or None")
+
+
+@dataclass(frozen=True)
+class Postgres(_ServerKind):
+    """A table of a PostgreSQL database.
+
+    ``dsn``: libpq's connection string or URL; None: the environment variable ``MAINSTEM_POSTGRES_DSN``. The DSN may
+    hold a password, so it is in no text form of the definition.
+    """
+
+    kind: ClassVar[str] = "postgres"
+
+
+@dataclass(frozen=True)
+class MariaDB(_ServerKind):
+    """A table of a MariaDB database.
+
+    ``dsn``: ``mariadb://USER:PASSWORD@HOST:PORT/DATABASE``; None: the environment variable ``MAINSTEM_MARIADB_DSN``.
+    """
+
+    kind: ClassVar[str] = "mariadb"
+
+
+@dataclass(frozen=True)
+class SQLite(SinkKind):
+    """A table of an SQLite file. ``path``: the file; it is made when it is missing."""
+
+    kind: ClassVar[str] = "sqlite"
+    path: str | os.PathLike[str] = ""
+
+    @property
+    def fault(self) -> str | None:
+        if not isinstance(self.path, str | os.PathLike) or not os.fspath(self.path) or "\0" in os.fspath(self.path):
+            return f'path={self.path!r}: name the file, e.g. SQLite("shop.db", table="orders")'
+        if os.fspath(self.path) == ":memory:":
+            return "path=':memory:': a database in memory is seen by no other connection; name a file"
+        if "." in self.table:
+            return f"table={self.table!r}: a database of SQLite has no schemas; name the table alone"
+        return super().fault
+
+
+Sink: TypeAlias = Postgres | MariaDB | SQLite
+Kind: TypeAlias = KeyValue | SQL | Search | Graph | Metrics | Lake | Sink
 KINDS: Final[tuple[type, ...]] = get_args(Kind)
 """Every kind, for ``isinstance``."""
+SINKS: Final[tuple[type[SinkKind], ...]] = get_args(Sink)
+"""The kinds whose store is a table of a foreign database."""
+SINK_NAMES: Final[tuple[str, ...]] = tuple(kind.kind for kind in SINKS)

@@ -13,6 +13,7 @@ from mainstem.cli import options
 from mainstem.cli.output import out, out_json, out_rows
 from mainstem.errors import QueryError
 from mainstem.exit_codes import DONE, NO
+from mainstem.pipelines.kinds import SINK_NAMES
 
 if TYPE_CHECKING:
     from mainstem.client.http.views import Answer, Fresh, ViewClient
@@ -89,7 +90,7 @@ def query(  # noqa: PLR0913 - a command's options are its parameters
     client = _view(url, view)
     kind = client.status()["kind"]
     fresh = _fresh(at_least, max_lag_ms, timeout, as_of)
-    if kind in ("key-value", "postgres"):
+    if kind == "key-value" or kind in SINK_NAMES:
         answer = client.get(text, **fresh)
     elif kind == "sql":
         answer = client.sql(text, limit=limit, **fresh)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from mainstem.console.query_boxes import graph, key_value, metrics, search, sql
 from mainstem.console.query_boxes.box import QueryBox
+from mainstem.pipelines.kinds import SINK_NAMES
 
 BOXES: Mapping[str, Callable[[QueryBox], None]] = {
     "key-value": key_value.show,
@@ -14,5 +15,5 @@ BOXES: Mapping[str, Callable[[QueryBox], None]] = {
     "graph": graph.show,
     "metrics": metrics.show,
     "lake": sql.show,
-    "postgres": key_value.show,
+    **dict.fromkeys(SINK_NAMES, key_value.show),
 }

@@ -13,5 +13,5 @@
 * ``search``: search views, in tantivy
 * ``metrics``: metrics views, in memory with snapshots
 * ``lake``: lake views: Parquet files under an Iceberg table
-* ``postgres``: sinks: tables of foreign databases
+* ``table``: sinks: tables of foreign databases
 """

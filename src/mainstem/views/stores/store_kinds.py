@@ -13,7 +13,7 @@ from mainstem.views.stores.store import StoreDefinition, ViewStore
 
 def store_class(kind: Kind) -> type[ViewStore]:
     """The store that serves ``kind``, e.g. ``KeyValueStore`` of ``key_value``; loads its libraries."""
-    words = kind.kind.split("-")
+    words = (kind.store or kind.kind).split("-")
     name = "_".join(words)
     module = importlib.import_module(f"mainstem.views.stores.{name}.{name}")
     found: type[ViewStore] = getattr(module, "".join(map(str.capitalize, words)) + "Store")

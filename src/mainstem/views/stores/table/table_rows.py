@@ -1,7 +1,7 @@
-"""Records as rows of a table in PostgreSQL, and which records cannot be rows: **poison**.
+"""Records as rows of a foreign database's table, and which records cannot be rows: **poison**.
 
-A value is read as in every view (`views.stores.json_reader`). PostgreSQL adds bounds of its own: text without the
-character U+0000, and keys that an index can hold. Where key columns of the topic are the primary key, the record's key
+A value is read as in every view (`views.stores.json_reader`). The database adds bounds: text without the character
+U+0000 for some, and keys that an index can hold. Where key columns of the topic are the primary key, the record's key
 must be the one that these columns of its value make, so that key and row name each other; a tombstone's key is read
 back into them.
 
@@ -20,21 +20,17 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 
 from mainstem.schema.arrow import value_type
 from mainstem.schema.arrow_json import joint_key, lone_key
 from mainstem.schema.json_columns import JsonField, decode
 from mainstem.views.stores.json_reader import JsonReader, last_of_each_key
-from mainstem.views.stores.postgres.table_columns import SinkColumn, SinkColumns
 from mainstem.views.stores.store import Poison
+from mainstem.views.stores.table.table_columns import SinkColumn, SinkColumns
 
-KEY_BYTES_MAX: Final = 2_600
-"""The longest key that every index of PostgreSQL holds: a third of its page of 8 kB."""
 DELETED: Final = "deleted"
 """The column beside those of the table: whether the row shall be deleted."""
 _ORIGIN: Final = ("partition", "offset", "value")
-_NUL_IN_JSON: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _NO_NUMBER: Final = r"(?i)nan|inf"
 _STRING_OR_NO_NUMBER: Final = re.compile(r'"(?:[^"\\]|\\.)*"|-?(?:nan|inf(?:inity)?)', re.DOTALL | re.IGNORECASE)
 
@@ -116,12 +112,11 @@ class RowReader:
         keys = _only(table, "key")
         if not self._columns.has_own_key:
             errors |= self._other_keys(keys, _only(table, "tombstone"), cells)
-        for index in _where(pc.greater(pc.binary_length(keys), KEY_BYTES_MAX)):
-            errors[index] = f"the key is longer than {KEY_BYTES_MAX} bytes, which an index of PostgreSQL may not hold"
-        for column, made in zip(self._columns.columns, cells, strict=True):
-            for index in _with_nul(made, column):
-                errors[index] = f"{column.name} has the character U+0000, which PostgreSQL's text cannot hold"
-        return errors
+        dialect = self._columns.dialect
+        for index in where(pc.greater(pc.binary_length(keys), dialect.key_bytes_max)):
+            bytes_max = f"{dialect.key_bytes_max} bytes, which an index of {dialect.product} may not hold"
+            errors[index] = f"the key is longer than {bytes_max}"
+        return errors | dialect.faults(self._columns, cells)
 
     def _other_keys(self, keys: pa.Array, tombstones: pa.Array, cells: Sequence[pa.Array]) -> dict[int, str]:
         """The records whose key is not the one that their key columns make."""
@@ -131,7 +126,7 @@ class RowReader:
             is_read = pc.and_(is_read, column.is_valid())
         read = [column.filter(is_read) for column in columns]
         same = pc.equal(lone_key(read[0]) if len(read) == 1 else joint_key(read), keys.filter(is_read))
-        wrong = _where(pc.invert(is_read))
+        wrong = where(pc.invert(is_read))
         if not pc.all(same).as_py():
             wrong += pc.indices_nonzero(is_read).take(pc.indices_nonzero(pc.invert(same))).to_pylist()
         names = ", ".join(self._columns.key)
@@ -160,32 +155,22 @@ def poison_of(rows: pa.Table, index: int, error: str) -> Poison:
     return Poison(partition, offset, key.encode(), value, error)
 
 
-def as_csv(rows: pa.Table, columns: SinkColumns) -> pa.Buffer:
-    """Rows as PostgreSQL's COPY reads them: ``deleted``, then the table's columns. Text is quoted, null is not."""
-    made = {DELETED: rows.column(DELETED)}
-    for number, column in enumerate(columns.columns):
-        made[cell(number)] = _written(rows.column(cell(number)), column)
-    sink = pa.BufferOutputStream()
-    pyarrow.csv.write_csv(pa.table(made), sink, pyarrow.csv.WriteOptions(include_header=False))
-    return sink.getvalue()
+def cell_columns(rows: pa.Table, columns: SinkColumns) -> list[pa.ChunkedArray]:
+    """The table's columns of rows, as every product takes them: bytes as such, decimals as text, times in UTC."""
+    return [_written(rows.column(cell(number)), column) for number, column in enumerate(columns.columns)]
 
 
-def _written(column: pa.ChunkedArray, of: SinkColumn) -> pa.ChunkedArray | pa.Array:
-    kind = column.type
-    if of.sql_type == "bytea":
-        return pa.array(
-            [None if text is None else "\\x" + base64.b64decode(text).hex() for text in column.to_pylist()],
-            pa.string(),
-        )
-    if of.sql_type == "jsonb":
+def _written(column: pa.ChunkedArray, of: SinkColumn) -> pa.ChunkedArray:
+    if of.type == "BINARY":
+        cells = [None if text is None else base64.b64decode(text) for text in column.to_pylist()]
+        return pa.chunked_array([pa.array(cells, pa.binary())])
+    if of.is_json:
         return _json(column)
-    if pa.types.is_timestamp(kind):
-        return column.cast(pa.timestamp("us"))  # the session's time zone is UTC
-    return column.cast(pa.string()) if pa.types.is_decimal(kind) else column
+    return column.cast(pa.string()) if pa.types.is_decimal(column.type) else column
 
 
 def _json(texts: Any) -> Any:
-    """JSON texts without NaN and Infinity, which views forgive and PostgreSQL does not: they are null."""
+    """JSON texts without NaN and Infinity, which views forgive and databases do not: they are null."""
     if not pc.any(pc.match_substring_regex(texts, _NO_NUMBER)).as_py():
         return texts
     return pa.array([None if text is None else _strict(text) for text in texts.to_pylist()], pa.string())
@@ -193,15 +178,6 @@ def _json(texts: Any) -> Any:
 
 def _strict(text: str) -> str:
     return _STRING_OR_NO_NUMBER.sub(lambda found: found[0] if found[0].startswith('"') else "null", text)
-
-
-def _with_nul(cells: pa.Array, column: SinkColumn) -> Sequence[int]:
-    if column.sql_type == "text":
-        return _where(pc.match_substring(cells, "\0"))
-    if column.sql_type != "jsonb":
-        return ()
-    maybe = _where(pc.match_substring(cells, "\\u0000"))
-    return [index for index in maybe if _NUL_IN_JSON.search(cells[index].as_py())]
 
 
 def _object(columns: Sequence[SinkColumn], key: str) -> str:
@@ -237,6 +213,7 @@ def _only(table: pa.Table, name: str) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _where(truths: pa.Array) -> list[int]:
+def where(truths: pa.Array) -> list[int]:
+    """The indices of what is true."""
     found: list[int] = pc.indices_nonzero(truths).to_pylist()
     return found

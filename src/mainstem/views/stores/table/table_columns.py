@@ -1,11 +1,12 @@
-"""A topic's schema as a table of PostgreSQL: its columns, their types and the primary key. Pure functions.
+"""A topic's schema as a table: its columns, their types and the primary key. Pure functions.
 
 A record's key names its row, and a row its record's key, so that a tombstone finds its row and a verification finds
 what a row was made of. Where the topic's key columns have types whose values have one text each (``_KEY_TYPES``), they
 are the primary key. Otherwise a column ``_key`` with the record's key is, beside all columns of the schema. A topic
 without a schema has ``_key`` and ``value``, the JSON object.
 
-``identity_sql`` gives the record's key of a row, as `mainstem.schema.encoding` writes it.
+``identity_sql`` gives the record's key of a row, as `mainstem.schema.encoding` writes it. The types and their text are
+those of the product (`views.stores.table.dialect`).
 """
 
 from __future__ import annotations
@@ -18,55 +19,54 @@ from typing import Any, Final
 from mainstem.errors import DefinitionError
 from mainstem.schema.types import TopicSchema
 from mainstem.views.stores.json_reader import JsonColumn
+from mainstem.views.stores.table.dialect import Dialect
+from mainstem.views.stores.table.statements import Sql
 
 KEY: Final = "_key"
 VALUE: Final = "value"
-_NAME_BYTES_MAX: Final = 63
-_TYPES: Final = {
-    "STRING": "text",
-    "BOOLEAN": "boolean",
-    "TINYINT": "smallint",
-    "SMALLINT": "smallint",
-    "INT": "integer",
-    "BIGINT": "bigint",
-    "FLOAT": "real",
-    "DOUBLE": "double precision",
-    "DATE": "date",
-    "TIMESTAMP": "timestamp with time zone",
-    "TIMESTAMP_NTZ": "timestamp without time zone",
-    "BINARY": "bytea",
-}
+SCALARS: Final = frozenset(
+    (
+        *("STRING", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"),
+        *("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "BINARY"),
+    )
+)
+"""The types, beside DECIMAL, whose values are no JSON documents."""
 _KEY_TYPES: Final = frozenset({"STRING", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE"})
-_TEXT_IN_JSON: Final = frozenset({"STRING", "DATE"})
 
 
 @dataclass(frozen=True, slots=True)
 class SinkColumn:
-    """A column: its name, its type in the schema and in PostgreSQL, and whether it is ``NOT NULL``."""
+    """A column: its name, its type in the schema and in the database, and whether it is ``NOT NULL``."""
 
     name: str
     type: str
     sql_type: str
     is_required: bool
 
+    @property
+    def is_json(self) -> bool:
+        """Whether it holds JSON: an array, a map, a struct, or the value of a topic without a schema."""
+        return self.type not in SCALARS and not self.type.startswith("DECIMAL(")
+
 
 @dataclass(frozen=True, slots=True)
 class SinkColumns:
     """The columns of a sink's table in their order, and the names of those that are its primary key."""
 
+    dialect: Dialect
     columns: tuple[SinkColumn, ...]
     key: tuple[str, ...]
     has_schema: bool = True
 
     @classmethod
-    def of(cls, schema: TopicSchema | None, key: Sequence[str]) -> SinkColumns:
+    def of(cls, schema: TopicSchema | None, key: Sequence[str], dialect: Dialect) -> SinkColumns:
         """The table for a topic with that schema and key. Raises DefinitionError for what cannot be a table."""
-        identity = SinkColumn(KEY, "STRING", "text", True)
+        identity = SinkColumn(KEY, "STRING", dialect.sql_type("STRING", 1), True)
         if schema is None:
-            return cls((identity, SinkColumn(VALUE, "", "jsonb", True)), (KEY,), False)
-        columns = [SinkColumn(c.name, c.type, postgres_type(c.type), not c.nullable) for c in schema.columns]
+            return cls(dialect, (identity, SinkColumn(VALUE, "", dialect.sql_type(""), True)), (KEY,), False)
+        columns = [SinkColumn(c.name, c.type, dialect.sql_type(c.type), not c.nullable) for c in schema.columns]
         for column in columns:
-            _check_name(column.name)
+            _check_name(column.name, dialect)
         types = {column.name: column.type for column in columns}
         missing = [name for name in key if name not in types]
         if missing:
@@ -74,9 +74,12 @@ class SinkColumns:
                 f"the key column {', '.join(missing)} is not a column of the topic; there are {', '.join(types)}"
             )
         if not key or not {types[name] for name in key} <= _KEY_TYPES:
-            return cls((identity, *columns), (KEY,))
-        required = [SinkColumn(c.name, c.type, c.sql_type, c.is_required or c.name in key) for c in columns]
-        return cls(tuple(required), tuple(key))
+            return cls(dialect, (identity, *columns), (KEY,))
+        keyed = [
+            SinkColumn(c.name, c.type, dialect.sql_type(c.type, len(key)), True) if c.name in key else c
+            for c in columns
+        ]
+        return cls(dialect, tuple(keyed), tuple(key))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -106,15 +109,12 @@ class SinkColumns:
         """Where the columns of the primary key stand among the columns."""
         return tuple(map(self.names.index, self.key))
 
-    def identity_sql(self) -> str:
-        """The record's key of a row, as an SQL expression of the type text."""
+    def identity_sql(self) -> Sql:
+        """The record's key of a row, as an SQL expression that is text."""
         if len(self.key) == 1:
-            return f"{quoted(self.key[0])}::text"
-        parts = " || ',' || ".join(
-            f"to_json({quoted(column.name)})::text" if column.type in _TEXT_IN_JSON else f"{quoted(column.name)}::text"
-            for column in self.key_columns
-        )
-        return f"('[' || {parts} || ']')"
+            return Sql(self.dialect.key_text(self.key_columns[0], in_json=False))
+        parts = " || ',' || ".join(self.dialect.key_text(column, in_json=True) for column in self.key_columns)
+        return Sql(f"('[' || {parts} || ']')")
 
     def to_json(self) -> dict[str, Any]:
         """The form in JSON documents."""
@@ -126,20 +126,9 @@ class SinkColumns:
         return json.dumps(self.to_json())
 
 
-def postgres_type(spark_type: str) -> str:
-    """The PostgreSQL type of a canonical Spark SQL type, as PostgreSQL itself writes it."""
-    if spark_type.startswith("DECIMAL("):
-        return f"numeric({spark_type[len('DECIMAL(') : -1]})"
-    return _TYPES.get(spark_type, "jsonb")
-
-
-def quoted(name: str) -> str:
-    """``name`` as a quoted identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _check_name(name: str) -> None:
-    if len(name.encode()) > _NAME_BYTES_MAX or "\0" in name:
+def _check_name(name: str, dialect: Dialect) -> None:
+    if len(name.encode()) > dialect.name_bytes_max or "\0" in name:
         raise DefinitionError(
-            f"column {name!r} cannot be a column in PostgreSQL: a name there has at most {_NAME_BYTES_MAX} bytes"
+            f"column {name!r} cannot be a column in {dialect.product}: a name there has at most "
+            f"{dialect.name_bytes_max} bytes"
         )

@@ -1,16 +1,16 @@
-"""Sinks in PostgreSQL: a table of a foreign database, kept in step with a topic, under the contract of every view.
+"""Sinks: a table of a foreign database, kept in step with a topic, under the contract of every view.
 
 ``apply`` is one transaction of the database: the position is written first, which locks the sink's row and fails when
-another process has taken the sink over; the batch goes by COPY into a temporary table, and from there, in the order of
-its keys, by ``INSERT … ON CONFLICT DO UPDATE`` and ``DELETE`` into the table. A kill of either side leaves both or
-neither. When a commit's answer is lost, the next ``apply`` reads the bookmark first and does not repeat what is there.
-A database that has lost a commit (a failover, a restored copy) makes the view open again at the position it has.
+another process has taken the sink over; then the batch goes into the table, in the order of its keys. A kill of either
+side leaves both or neither. When a commit's answer is lost, the next ``apply`` reads the bookmark first and does not
+repeat what is there. A database that has lost a commit (a failover, a restored copy) makes the view open again at the
+position it has.
 
-The table and its bookmark are in the database alone (`views.stores.postgres.sink_table`). The store's directory holds
-the id of its generation, so that a new directory, on another machine, goes on with the table that serves. A store that
-does not serve, of a rebuild or a verification, fills a shadow table beside it.
+The table and its bookmark are in the database alone (`views.stores.table.sink_table`). The store's directory holds the
+id of its generation, so that a new directory, on another machine, goes on with the table that serves. A store that does
+not serve, of a rebuild or a verification, fills a shadow table beside it.
 
-A value that PostgreSQL refuses and that was not found before (`views.stores.postgres.table_rows`) is poison too: the
+A value that the database refuses and that was not found before (`views.stores.table.table_rows`) is poison too: the
 rows of the batch are then tried by halves. While the database is away every call raises StoreUnavailableError; dead
 letters that were sent before are not sent again by the repeat.
 
@@ -19,24 +19,18 @@ Concurrency: as `views.stores.store` says. The applier has one connection; reade
 
 from __future__ import annotations
 
-import io
+import importlib
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mainstem.durable_files import LOCAL_FILES, replace_file
 from mainstem.errors import MainstemError
-from mainstem.pipelines.kinds import Postgres
-from mainstem.views.stores.postgres.database import Database, Session, cancel, close, is_data_error, run
-from mainstem.views.stores.postgres.postgres_snapshot import PostgresSnapshot
-from mainstem.views.stores.postgres.sink_table import SinkTable
-from mainstem.views.stores.postgres.table_columns import SinkColumns
-from mainstem.views.stores.postgres.table_rows import DELETED, RowReader, as_csv, cell, latest, poison_of
+from mainstem.pipelines.kinds import SinkKind
 from mainstem.views.stores.store import (
     Bookmark,
     DeadLetters,
@@ -46,18 +40,24 @@ from mainstem.views.stores.store import (
     StoreRewoundError,
     ViewStore,
 )
+from mainstem.views.stores.table.database import Database, Session
+from mainstem.views.stores.table.dialect import ValueRefusedError
+from mainstem.views.stores.table.sink_table import SinkTable
+from mainstem.views.stores.table.statements import Cursor
+from mainstem.views.stores.table.table_columns import SinkColumns
+from mainstem.views.stores.table.table_rows import RowReader, latest, poison_of
+from mainstem.views.stores.table.table_snapshot import TableSnapshot
 
-try:
-    import psycopg2
-    from psycopg2 import sql
-except ImportError:  # `database` says so
-    psycopg2 = sql = None
-
+_DATABASES: Final = {
+    "postgres": ("postgres_database", "PostgresServer"),
+    "mariadb": ("mariadb_database", "MariaDBServer"),
+    "sqlite": ("sqlite_database", "SQLiteFile"),
+}
+"""Each kind's module and class; its driver is loaded when the first sink of the kind is opened."""
 _GENERATION: Final = "generation"
-_STAGED: Final = "mainstem_batch"
 
 
-class PostgresStore(ViewStore):
+class TableStore(ViewStore):
     """The store of a sink. Opening it touches no database; ``serve``, or the first use, does."""
 
     makes_itself = True
@@ -65,15 +65,15 @@ class PostgresStore(ViewStore):
     def __init__(self, path: Path, definition: StoreDefinition, *, is_scratch: bool = True) -> None:
         """Raises MissingDependencyError, and DefinitionError for what cannot be a table or a DSN."""
         kind = definition.kind
-        assert isinstance(kind, Postgres)
-        self._database = Database(kind.dsn)
-        columns = SinkColumns.of(definition.schema, definition.key)
+        assert isinstance(kind, SinkKind)
+        self._database = _database_of(kind)
+        columns = SinkColumns.of(definition.schema, definition.key, self._database.dialect)
         self._sink = SinkTable(definition.view, definition.topic, kind.table, columns)
         self._reader = RowReader(columns)
-        self._statements = _Statements(self._sink)
         self._path = path
         self._generation = _generation_in(path)
         self._is_scratch = is_scratch
+        self._refusals: tuple[type[Exception], ...] = (ValueRefusedError, *self._database.errors)
         self._owner = uuid.uuid4().hex
         self._session: Session | None = None
         self._is_open = self._serves = False
@@ -82,7 +82,7 @@ class PostgresStore(ViewStore):
         self._is_in_doubt = False
 
     @classmethod
-    def isolated(cls, path: Path, definition: StoreDefinition) -> PostgresStore:
+    def isolated(cls, path: Path, definition: StoreDefinition) -> TableStore:
         """A store whose table may come to serve."""
         return cls(path, definition, is_scratch=False)
 
@@ -121,20 +121,20 @@ class PostgresStore(ViewStore):
                 dead_letters(poisons)
                 self._sent = bookmark.to_text()
             wanted = bookmark.after(self._bookmark, poisons)
-            table = self._sink.identifier(self._sink.move(cursor, self._generation, self._owner, wanted))
-            for statement in self._statements.merging(table, staged):
-                cursor.execute(statement)
+            self._sink.move(cursor, self._generation, self._owner, wanted)
+            table = self._sink.table if self._serves else self._sink.shadow(self._generation)
+            self._sink.columns.dialect.merge(cursor, table, staged, self._sink.columns)
         self._bookmark, self._is_in_doubt = wanted, False
 
     def interrupt(self) -> None:
         session = self._session
         if session is not None:
-            cancel(session)
+            self._database.cancel(session)
 
     def snapshot(self) -> Snapshot:
         self._open()
         generation = None if self._serves else self._generation
-        return PostgresSnapshot(self._database, self._sink, generation, self._reader)
+        return TableSnapshot(self._database, self._sink, generation, self._reader)
 
     @property
     def bookmark(self) -> Bookmark:
@@ -143,7 +143,7 @@ class PostgresStore(ViewStore):
 
     def close(self) -> None:
         if self._session is not None:
-            close(self._session)
+            self._database.close_session(self._session)
         self._session = None
         self._database.close()
 
@@ -166,7 +166,8 @@ class PostgresStore(ViewStore):
         with self._transaction() as cursor:
             self._sink.begin(cursor)
             found = self._sink.generations(cursor)
-            if not any(each.id == self._generation for each in found):
+            mine = next((each for each in found if each.id == self._generation), None)
+            if mine is None or not self._sink.has_table(cursor, mine):
                 for each in found:
                     if not each.is_serving:
                         self._sink.drop(cursor, each)
@@ -176,14 +177,13 @@ class PostgresStore(ViewStore):
 
     def _live(self) -> Session:
         """The applier's connection."""
-        if self._session is None or self._session.closed:
+        if self._session is None:
             session = self._database.connect()
             try:
-                with self._database.translated(), session.cursor() as cursor:
-                    cursor.execute(self._statements.staging)
-                    session.commit()
+                with self._database.writing(session) as cursor:
+                    self._sink.columns.dialect.prepare(cursor, self._sink.columns)
             except BaseException:
-                close(session)
+                self._database.close_session(session)
                 raise
             self._session = session
         return self._session
@@ -194,7 +194,7 @@ class PostgresStore(ViewStore):
         Raises StoreRewoundError when the database has another position: it has lost a commit.
         """
         with self._committing(session) as cursor:
-            _, stored = self._sink.read_table(cursor, self._generation)
+            stored = self._sink.read_bookmark(cursor, self._generation)
         self._is_in_doubt = False
         if _is_at(stored, bookmark):
             self._bookmark = stored
@@ -207,34 +207,32 @@ class PostgresStore(ViewStore):
         return False
 
     @contextmanager
-    def _committing(self, session: Session) -> Iterator[Any]:
+    def _committing(self, session: Session) -> Iterator[Cursor]:
         """A transaction of the applier's connection, which is given up after an error."""
         try:
-            with self._database.translated(), session.cursor() as cursor:
+            with self._database.writing(session) as cursor:
                 yield cursor
-                session.commit()
         except BaseException:
-            self._is_in_doubt = True
-            close(session)
+            self._is_in_doubt, self._session = True, None
+            self._database.close_session(session)
             raise
 
     @contextmanager
-    def _transaction(self) -> Iterator[Any]:
+    def _transaction(self) -> Iterator[Cursor]:
         """A transaction in a new connection."""
         session = self._database.connect()
         try:
-            with self._database.translated(), session.cursor() as cursor:
+            with self._database.writing(session) as cursor:
                 yield cursor
-                session.commit()
         finally:
-            close(session)
+            self._database.close_session(session)
 
-    def _stage(self, cursor: Any, rows: pa.Table) -> tuple[pa.Table, list[Poison]]:
-        """Put the last row of each key into the temporary table; these, and the records that PostgreSQL refused."""
+    def _stage(self, cursor: Cursor, rows: pa.Table) -> tuple[pa.Table, list[Poison]]:
+        """Bring the last row of each key to the database; these, and the records that it refused."""
         poisons: list[Poison] = []
         while len(rows):
             staged = latest(rows)
-            refused = _refused(cursor, staged, self._copy)
+            refused = self._refused(cursor, staged)
             if not refused:
                 return staged, sorted(poisons, key=lambda poison: (poison.partition, poison.offset))
             poisons += [poison_of(staged, index, error) for index, error in refused.items()]
@@ -243,80 +241,36 @@ class PostgresStore(ViewStore):
             rows = rows.filter(pa.array([place not in places for place in origin], pa.bool_()))
         return rows, poisons
 
-    def _copy(self, cursor: Any, rows: pa.Table) -> None:
-        cursor.copy_expert(self._statements.copy, io.BytesIO(as_csv(rows, self._sink.columns)), 1 << 20)
+    def _refused(self, cursor: Cursor, rows: pa.Table) -> dict[int, str]:
+        """Stage the rows; which of them the database refuses, and why. Where it refuses some, none are staged."""
+        columns = self._sink.columns
+        cursor.run("SAVEPOINT staged")
+        found: dict[int, str] = {}
+        try:
+            columns.dialect.stage(cursor, rows, columns)
+        except self._refusals as error:
+            why = str(error) if isinstance(error, ValueRefusedError) else self._database.refusal(error)
+            if why is None:
+                raise
+            cursor.run("ROLLBACK TO SAVEPOINT staged")
+            found = {0: f"{columns.dialect.product} refused the row: {why}"}
+            if len(rows) > 1:
+                half = len(rows) // 2
+                behind = self._refused(cursor, rows.slice(half))
+                found = self._refused(cursor, rows.slice(0, half)) | {half + at: why for at, why in behind.items()}
+                cursor.run("ROLLBACK TO SAVEPOINT staged")
+        cursor.run("RELEASE SAVEPOINT staged")
+        return found
 
 
-class _Statements:
-    """The statements of ``apply``, composed once. Without a literal, so that ``%`` in a name has no meaning."""
-
-    def __init__(self, sink: SinkTable) -> None:
-        self._columns = columns = sink.columns
-        typed = [f"{cell(number)} {column.sql_type}" for number, column in enumerate(columns.columns)]
-        self.staging = (
-            f"CREATE TEMPORARY TABLE {_STAGED} ({', '.join([f'{DELETED} boolean', *typed])}) ON COMMIT DELETE ROWS"
-        )
-        self.copy = f"COPY pg_temp.{_STAGED} FROM STDIN WITH (FORMAT csv)"
-
-    def merging(self, table: Any, rows: pa.Table) -> Iterator[Any]:
-        """Delete and upsert what was staged; both lock rows in the order of their keys."""
-        deleted = rows.column(DELETED) if len(rows) else pa.array([], pa.bool_())
-        if pc.any(deleted).as_py():
-            yield from self._deletions(table)
-        if not pc.all(deleted).as_py():
-            yield self._upsert(table)
-
-    def _deletions(self, table: Any) -> Iterator[Any]:
-        """Lock the rows in order, then delete them: a DELETE alone may take them in another order."""
-        numbers = [sql.Identifier(cell(number)) for number in self._columns.key_numbers]
-        names = [sql.Identifier(name) for name in self._columns.key]
-        same = [sql.SQL("t.{} = b.{}").format(*each) for each in zip(names, numbers, strict=True)]
-        staged = sql.Identifier("pg_temp", _STAGED)
-        condition = sql.SQL("{} AND b.{}").format(sql.SQL(" AND ").join(same), sql.Identifier(DELETED))
-        order = sql.SQL(", ").join([sql.SQL("b.{}").format(number) for number in numbers])
-        yield sql.SQL(
-            "SELECT count(*) FROM (SELECT FROM {} t JOIN {} b ON {} ORDER BY {} FOR UPDATE OF t) locked"
-        ).format(table, staged, condition, order)
-        yield sql.SQL("DELETE FROM {} t USING {} b WHERE {}").format(table, staged, condition)
-
-    def _upsert(self, table: Any) -> Any:
-        names = self._columns.names
-        others = [sql.Identifier(name) for name in names if name not in self._columns.key]
-        sets = sql.SQL(", ").join([sql.SQL("{0} = excluded.{0}").format(name) for name in others])
-        # The rows were copied in the order of their keys, and a temporary table is read in the order of its rows.
-        return sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} WHERE NOT {} ON CONFLICT ({}) DO {}").format(
-            table,
-            sql.SQL(", ").join(map(sql.Identifier, names)),
-            sql.SQL(", ").join([sql.Identifier(cell(number)) for number in range(len(names))]),
-            sql.Identifier("pg_temp", _STAGED),
-            sql.Identifier(DELETED),
-            sql.SQL(", ").join(map(sql.Identifier, self._columns.key)),
-            sql.SQL("UPDATE SET {}").format(sets) if others else sql.SQL("NOTHING"),
-        )
+def _database_of(kind: SinkKind) -> Database:
+    module, name = _DATABASES[kind.kind]
+    database: Database = getattr(importlib.import_module(f"mainstem.views.stores.table.{module}"), name)(kind)
+    return database
 
 
 def _is_at(stored: Bookmark, wanted: Bookmark) -> bool:
     return stored.position == wanted.position and stored.topic_ids == wanted.topic_ids
-
-
-def _refused(cursor: Any, rows: pa.Table, copy: Callable[[Any, pa.Table], None]) -> dict[int, str]:
-    """Copy the rows; which of them PostgreSQL refuses, and why. Where it refuses some, none are copied."""
-    run(cursor, "SAVEPOINT staged")
-    found: dict[int, str] = {}
-    try:
-        copy(cursor, rows)
-    except psycopg2.Error as error:
-        if not is_data_error(error):
-            raise
-        run(cursor, "ROLLBACK TO SAVEPOINT staged")
-        found = {0: f"PostgreSQL refused the row: {error.diag.message_primary}"}
-        if len(rows) > 1:
-            half = len(rows) // 2
-            behind = _refused(cursor, rows.slice(half), copy)
-            found = _refused(cursor, rows.slice(0, half), copy) | {half + at: why for at, why in behind.items()}
-            run(cursor, "ROLLBACK TO SAVEPOINT staged")
-    run(cursor, "RELEASE SAVEPOINT staged")
-    return found
 
 
 def _generation_in(path: Path) -> str:

@@ -14,7 +14,7 @@ help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | while IFS=$$'\t' read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
 	@printf '\nPass options with ARGS, for example: make demo ARGS="--exit --json"\n'
 
-$(READY): requirements/lock.txt pyproject.toml scripts/setup
+$(READY): requirements/lock.txt requirements/uv.txt pyproject.toml scripts/setup
 	@scripts/setup
 
 .PHONY: setup
@@ -62,8 +62,14 @@ differential: $(READY) ## Compare answers with Apache Kafka's for an hour (ARGS=
 check: $(READY) ## Lint, format, types, import contracts and plain English, without the tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync check-types check-imports check-words
+
+.PHONY: check-types check-imports check-words
+check-types:
 	$(BIN)/mypy
+check-imports:
 	$(BIN)/lint-imports
+check-words:
 	$(BIN)/python -m pytest -q tests/house/test_plain_english.py
 
 .PHONY: format

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -127,3 +128,10 @@ def test_the_search_for_circles_finds_them() -> None:
 
 def test_no_circle_of_imports_has_more_than_three_files() -> None:
     assert [circle for circle in _circles(_imports()) if len(circle) > 3] == []
+
+
+def test_only_handlers_and_what_starts_them_know_the_whole_node() -> None:
+    """The import contract says the same of run-time imports; this holds it for type-only imports, too."""
+    node = "mainstem.broker.node"
+    may = re.compile(r"mainstem\.broker\.(handlers\.\w+|dispatch|api|server|network\.request_server)")
+    assert [name for name, asked in _imports().items() if node in asked and not may.fullmatch(name)] == []

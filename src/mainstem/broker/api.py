@@ -15,6 +15,7 @@ from mainstem.protocol.schema import Message, VersionRange
 if TYPE_CHECKING:
     from mainstem.broker.access.guards import Guard
     from mainstem.broker.node import Node
+    from mainstem.broker.storage.topics import Topics
 
 
 _ELEMENTS_MAX: Final = 100_000
@@ -33,7 +34,7 @@ class Mutations(NamedTuple):
     asked: tuple[str, ...]
     answered: str
     strict_from: int
-    partitions: Callable[[Node, Any], int]
+    partitions: Callable[[Topics, Any], int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class Dispatcher:
 
 def _run_guarded(guard: Guard, node: Node, api: Api, call: Call, access: Access) -> Answer | Awaitable[Answer]:
     """Serve a request behind its guard."""
-    steps = guard(node, call, access)
+    steps = guard(node.topics, call, access)
     try:
         next(steps)
     except StopIteration as refused:

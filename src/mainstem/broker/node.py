@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from mainstem.broker.access.authorizer import Authorizer
-from mainstem.broker.configs.broker_config import BrokerConfig
+from mainstem.broker.configs.broker_config import SETTINGS, BrokerConfig
+from mainstem.broker.configs.config_entries import ChangeableConfigs, ResourceType
 from mainstem.broker.configs.dynamic_configs import DynamicConfigs
-from mainstem.broker.configs.group_configs import GroupConfigs
+from mainstem.broker.configs.group_configs import GROUP_CONFIGS, GroupConfigs
 from mainstem.broker.configs.request_settings import RequestSettings
+from mainstem.broker.error_codes import refusal
 from mainstem.broker.features import ServedApi
 from mainstem.broker.groups.classic.classic_steps import ClassicSettings
 from mainstem.broker.groups.consumer.consumer_steps import ConsumerSettings
@@ -37,7 +40,9 @@ from mainstem.log.files.disk import Disk
 from mainstem.log.node.checkpoint_write import CheckpointWrite
 from mainstem.log.node.metadata import Metadata
 from mainstem.log.node.node_log import NodeLog
+from mainstem.log.partition.config import CONFIGS
 from mainstem.open_files import connections_limit
+from mainstem.protocol.errors import ErrorCode
 
 _LONG_REQUESTS: Final = 4
 _TIMESTAMP_SEARCHES: Final = 2  # threads that read batches to find a time
@@ -105,6 +110,25 @@ class Node:
         self.network.connections_max = min(int(self.configs.get("max.connections")), connections_limit())
         self.log.set_defaults(self.configs.topic_defaults())
         self.fetches.wake_all()  # a config may have moved what is visible
+
+    def changeable_configs(self, resource_type: int, name: str) -> ChangeableConfigs:
+        """Return the configs of a resource. Raises RemoteError where none can be changed, UnknownTopicError."""
+        if resource_type == ResourceType.TOPIC:
+            topic = self.topics.get(name)
+            replace = partial(self._set_topic_configs, name)
+            return ChangeableConfigs({} if topic is None else topic.configs, CONFIGS, replace)
+        if resource_type == ResourceType.GROUP:
+            replace = partial(self.group_configs.set, name)
+            return ChangeableConfigs(self.group_configs.overrides(name), GROUP_CONFIGS, replace)
+        if resource_type == ResourceType.BROKER:
+            return ChangeableConfigs(self.configs.overrides(name), SETTINGS, partial(self.configs.set, name))
+        raise refusal(ErrorCode.INVALID_REQUEST, f"resources of type {resource_type} have no configs here")
+
+    def _set_topic_configs(self, name: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:
+        if not name:
+            raise refusal(ErrorCode.INVALID_REQUEST, "the resource has no name: give the name of a topic")
+        self.topics.set_configs(name, overrides, validate_only=validate_only)
+        self.fetches.wake_all()  # a config may have changed which records are visible
 
     def next_producer_id(self) -> int:
         """Return an id that no producer ever had. Raises StorageError."""

@@ -13,6 +13,7 @@ import os
 import socket
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from mainstem.broker.apis import APIS
@@ -20,6 +21,7 @@ from mainstem.broker.chores import Chores
 from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.dispatch import Dispatcher
 from mainstem.broker.network.connection import Connection
+from mainstem.broker.network.request_server import RequestServer
 from mainstem.broker.network.unauthenticated import TlsServer
 from mainstem.broker.node import Node
 from mainstem.broker.security.listeners import Listener
@@ -71,8 +73,8 @@ class Broker:
         self._chores = Chores(node.meters.chore_failures)
         self._chores.start("checkpoints", lambda: self._write_checkpoints(node))
         self._chores.start("connections", self._close_idle_connections)
-        self._chores.start("retention", lambda: keep_retention(node))
-        self._chores.start("offset expiry", lambda: keep_offsets(node))
+        self._chores.start("retention", lambda: keep_retention(node.config, node.clock, node.log))
+        self._chores.start("offset expiry", lambda: keep_offsets(node.config, node.clock, node.groups.expire_offsets))
         self._chores.start("compaction", node.compaction.run)
         first = self.listeners[0]
         return first.advertised or (first.host, first.port)
@@ -80,11 +82,11 @@ class Broker:
     async def _listen(self, node: Node, listener: Listener) -> Listener:
         """Listen on the address; return the listener with its real port. Raises AddressInUseError, ConfigError."""
         context = node.security.context(listener)
-        bound, dispatcher = listener, Dispatcher(node)
+        bound, serve = listener, partial(RequestServer, node, Dispatcher(node))
         loop = asyncio.get_running_loop()
 
         def made() -> Connection:
-            return Connection(node, dispatcher, self.connections, bound)
+            return Connection(node.network, node.security, node.meters, serve, self.connections, bound)
 
         try:
             if context is None:

@@ -33,7 +33,7 @@ from mainstem.protocol.messages.list_transactions import ListTransactionsRespons
 from mainstem.protocol.messages.write_txn_markers import WritableTxnMarkerResult, WriteTxnMarkersResponse
 
 if TYPE_CHECKING:
-    from mainstem.broker.node import Node
+    from mainstem.broker.storage.topics import Topics
 
 _TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 # Kafka's numbers of what has configs: they are not the numbers of what has ACLs.
@@ -42,12 +42,12 @@ _GROUP_CONFIGS: Final = 32
 _MANY_TRANSACTIONS_FROM: Final = 4
 
 
-def create_topics(node: Node, call: Call, access: Access) -> Steps:
+def create_topics(topics: Topics, call: Call, access: Access) -> Steps:
     """Create on the cluster, or on each topic; the answer has a topic's configs only for users that may see them."""
     body: CreateTopicsRequest = call.body
     refused: list[Any] = []
     if not access.allows_on_cluster(Operation.CREATE):
-        body.topics, refused = split(node, access, Resource.TOPIC, Operation.CREATE, body.topics)
+        body.topics, refused = split(topics, access, Resource.TOPIC, Operation.CREATE, body.topics)
     answer: CreateTopicsResponse = yield
     for topic in answer.topics:
         if not topic.error_code and not access.allows(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, topic.name):
@@ -57,11 +57,11 @@ def create_topics(node: Node, call: Call, access: Access) -> Steps:
     return answer
 
 
-def delete_topics(node: Node, call: Call, access: Access) -> Steps:
+def delete_topics(topics: Topics, call: Call, access: Access) -> Steps:
     """Delete on each topic, by name or by id."""
     body: DeleteTopicsRequest = call.body
-    body.topics, by_state = split(node, access, Resource.TOPIC, Operation.DELETE, body.topics)
-    body.topic_names, by_name = split(node, access, Resource.TOPIC, Operation.DELETE, body.topic_names)
+    body.topics, by_state = split(topics, access, Resource.TOPIC, Operation.DELETE, body.topics)
+    body.topic_names, by_name = split(topics, access, Resource.TOPIC, Operation.DELETE, body.topic_names)
     answer: DeleteTopicsResponse = yield
     refused = refused_items(DeleteTopicsResponse, "responses", [*by_state, *by_name], _TOPIC_DENIED)
     answer.responses = [*answer.responses, *refused]
@@ -71,7 +71,7 @@ def delete_topics(node: Node, call: Call, access: Access) -> Steps:
 def on_configs(operation: Operation, answered: str) -> Guard:
     """An operation on each resource whose configs are meant: a topic, a group, or the cluster for all else."""
 
-    def guard(node: Node, call: Call, access: Access) -> Steps:
+    def guard(topics: Topics, call: Call, access: Access) -> Steps:
         kept, refused = [], []
         response = entity(call.api_key, call.api_version, False)
         for item in call.body.resources:
@@ -92,7 +92,7 @@ def on_configs(operation: Operation, answered: str) -> Guard:
     return guard
 
 
-def init_producer_id(node: Node, call: Call, access: Access) -> Steps:
+def init_producer_id(topics: Topics, call: Call, access: Access) -> Steps:
     """Write on the transactional id; without one IdempotentWrite on the cluster, or Write on any topic at all."""
     body: InitProducerIdRequest = call.body
     if body.transactional_id is not None:
@@ -114,7 +114,7 @@ def _producer_refused(call: Call, code: ErrorCode) -> Any:
     return answer
 
 
-def add_partitions_to_txn(node: Node, call: Call, access: Access) -> Steps:
+def add_partitions_to_txn(topics: Topics, call: Call, access: Access) -> Steps:
     """Write on the transactional id and on every topic: one that is refused keeps the others from being added.
 
     From version 4 a request names several transactions and comes from brokers: ClusterAction on the cluster.
@@ -124,13 +124,13 @@ def add_partitions_to_txn(node: Node, call: Call, access: Access) -> Steps:
         if not access.allows_on_cluster(Operation.CLUSTER_ACTION):
             return refused_request(call.api_key, call.api_version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return (yield)
-    topics = list(body.v3_and_below_topics)
+    asked: list[Any] = list(body.v3_and_below_topics)
     field = "topic_results"
     code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     kept: list[Any] = []
-    refused = topics
+    refused = asked
     if access.allows(Operation.WRITE, Resource.TRANSACTIONAL_ID, body.v3_and_below_transactional_id):
-        kept, refused = split(node, access, Resource.TOPIC, Operation.WRITE, topics)
+        kept, refused = split(topics, access, Resource.TOPIC, Operation.WRITE, asked)
         code = _TOPIC_DENIED
     if not refused:
         return (yield)
@@ -139,13 +139,13 @@ def add_partitions_to_txn(node: Node, call: Call, access: Access) -> Steps:
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
 
 
-def describe_transactions(node: Node, call: Call, access: Access) -> Steps:
+def describe_transactions(topics: Topics, call: Call, access: Access) -> Steps:
     """Describe on each transactional id; the topics of a transaction that may not be described are left out."""
     ids, operation = call.body.transactional_ids, Operation.DESCRIBE
-    call.body.transactional_ids, refused = split(node, access, Resource.TRANSACTIONAL_ID, operation, ids)
+    call.body.transactional_ids, refused = split(topics, access, Resource.TRANSACTIONAL_ID, operation, ids)
     answer: DescribeTransactionsResponse = yield
     for state in answer.transaction_states:
-        state.topics = split(node, access, Resource.TOPIC, operation, state.topics)[0]
+        state.topics = split(topics, access, Resource.TOPIC, operation, state.topics)[0]
     for transactional_id in refused:
         (state,) = refused_items(
             DescribeTransactionsResponse, "transaction_states", [_Nameless()], REFUSAL_OF[Resource.TRANSACTIONAL_ID]
@@ -159,28 +159,28 @@ class _Nameless:
     """An item of which nothing is copied into its refusal."""
 
 
-def list_transactions(node: Node, call: Call, access: Access) -> Steps:
+def list_transactions(topics: Topics, call: Call, access: Access) -> Steps:
     """Describe on each transactional id; the others are left out."""
     answer: ListTransactionsResponse = yield
     answer.transaction_states = split(
-        node, access, Resource.TRANSACTIONAL_ID, Operation.DESCRIBE, answer.transaction_states
+        topics, access, Resource.TRANSACTIONAL_ID, Operation.DESCRIBE, answer.transaction_states
     )[0]
     return answer
 
 
-def write_txn_markers(node: Node, call: Call, access: Access) -> Steps:
+def write_txn_markers(topics: Topics, call: Call, access: Access) -> Steps:
     """ClusterAction or Alter on the cluster; the answer says so for each partition, for it has no other place."""
     if access.allows_on_cluster(Operation.CLUSTER_ACTION) or access.allows_on_cluster(Operation.ALTER):
         return (yield)
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     markers: list[Any] = []
     for marker in call.body.markers:
-        topics = refused_items(WritableTxnMarkerResult, "topics", marker.topics, code)
-        markers.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
+        refused = refused_items(WritableTxnMarkerResult, "topics", marker.topics, code)
+        markers.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=refused))
     return WriteTxnMarkersResponse(markers=markers)
 
 
-def alter_replica_log_dirs(node: Node, call: Call, access: Access) -> Steps:
+def alter_replica_log_dirs(topics: Topics, call: Call, access: Access) -> Steps:
     """Alter on the cluster; the answer says so for each partition, for it has no other place."""
     if access.allows_on_cluster(Operation.ALTER):
         return (yield)
@@ -199,7 +199,7 @@ def alter_replica_log_dirs(node: Node, call: Call, access: Access) -> Steps:
     return AlterReplicaLogDirsResponse(results=results)
 
 
-def elect_leaders(node: Node, call: Call, access: Access) -> Steps:
+def elect_leaders(topics: Topics, call: Call, access: Access) -> Steps:
     """Alter on the cluster; version 0 has no other place to say so than each partition."""
     if access.allows_on_cluster(Operation.ALTER):
         return (yield)
@@ -219,7 +219,7 @@ def elect_leaders(node: Node, call: Call, access: Access) -> Steps:
 def on_acls(asked: str, answered: str) -> Guard:
     """Alter on the cluster; the answer says so for each item, for it has no other place."""
 
-    def guard(node: Node, call: Call, access: Access) -> Steps:
+    def guard(topics: Topics, call: Call, access: Access) -> Steps:
         if access.allows_on_cluster(Operation.ALTER):
             return (yield)
         answer = entity(call.api_key, call.api_version, False).of_defaults()
@@ -230,7 +230,7 @@ def on_acls(asked: str, answered: str) -> Guard:
     return guard
 
 
-def alter_client_quotas(node: Node, call: Call, access: Access) -> Steps:
+def alter_client_quotas(topics: Topics, call: Call, access: Access) -> Steps:
     """AlterConfigs on the cluster; the answer has an error for each entity."""
     if access.allows_on_cluster(Operation.ALTER_CONFIGS):
         return (yield)
@@ -241,7 +241,7 @@ def alter_client_quotas(node: Node, call: Call, access: Access) -> Steps:
     return AlterClientQuotasResponse(entries=entries)
 
 
-def alter_user_scram_credentials(node: Node, call: Call, access: Access) -> Steps:
+def alter_user_scram_credentials(topics: Topics, call: Call, access: Access) -> Steps:
     """Alter on the cluster; the answer has an error for each user."""
     if access.allows_on_cluster(Operation.ALTER):
         return (yield)

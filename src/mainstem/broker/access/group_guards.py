@@ -17,7 +17,7 @@ from mainstem.protocol.messages.list_groups import ListGroupsResponse
 from mainstem.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 if TYPE_CHECKING:
-    from mainstem.broker.node import Node
+    from mainstem.broker.storage.topics import Topics
 
 _GROUP_DENIED: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -27,7 +27,7 @@ _OWN_ERROR_FROM: Final = 2
 _KEYS: Final = {0: Resource.GROUP, 1: Resource.TRANSACTIONAL_ID}
 
 
-def find_coordinator(node: Node, call: Call, access: Access) -> Steps:
+def find_coordinator(topics: Topics, call: Call, access: Access) -> Steps:
     """Describe on each group or transactional id; the keys of share groups are the brokers' own: ClusterAction."""
     body: FindCoordinatorRequest = call.body
     resource = _KEYS.get(body.key_type)
@@ -39,7 +39,7 @@ def find_coordinator(node: Node, call: Call, access: Access) -> Steps:
         if not access.allows(Operation.DESCRIBE, resource, body.key):
             return _no_coordinator(call, [], REFUSAL_OF[resource])
         return (yield)
-    body.coordinator_keys, refused = split(node, access, resource, Operation.DESCRIBE, body.coordinator_keys)
+    body.coordinator_keys, refused = split(topics, access, resource, Operation.DESCRIBE, body.coordinator_keys)
     answer: FindCoordinatorResponse = yield
     denied = _no_coordinator(call, refused, REFUSAL_OF[resource]).coordinators
     answer.coordinators = [*answer.coordinators, *denied]
@@ -55,19 +55,19 @@ def _no_coordinator(call: Call, keys: list[str], code: ErrorCode) -> FindCoordin
     return answer
 
 
-def list_groups(node: Node, call: Call, access: Access) -> Steps:
+def list_groups(topics: Topics, call: Call, access: Access) -> Steps:
     """Describe on the cluster shows all groups, on a group that one."""
     answer: ListGroupsResponse = yield
     if not access.allows_on_cluster(Operation.DESCRIBE):
-        answer.groups = split(node, access, Resource.GROUP, Operation.DESCRIBE, answer.groups)[0]
+        answer.groups = split(topics, access, Resource.GROUP, Operation.DESCRIBE, answer.groups)[0]
     return answer
 
 
 def on_described_groups(asked: str) -> Guard:
     """Describe on each group, and on each topic that an answer would show; it lists operations on request."""
 
-    def guard(node: Node, call: Call, access: Access) -> Steps:
-        kept, refused = split(node, access, Resource.GROUP, Operation.DESCRIBE, getattr(call.body, asked))
+    def guard(topics: Topics, call: Call, access: Access) -> Steps:
+        kept, refused = split(topics, access, Resource.GROUP, Operation.DESCRIBE, getattr(call.body, asked))
         setattr(call.body, asked, kept)
         answer = yield
         for group in answer.groups:
@@ -95,7 +95,7 @@ def _topics_shown(group: Any) -> set[str]:
     return names
 
 
-def on_member_of_group(node: Node, call: Call, access: Access) -> Steps:
+def on_member_of_group(topics: Topics, call: Call, access: Access) -> Steps:
     """Read on the group, and Describe on every topic that a member subscribes to by name."""
     if not access.allows(Operation.READ, Resource.GROUP, call.body.group_id):
         return refused_request(call.api_key, call.api_version, _GROUP_DENIED)
@@ -105,14 +105,14 @@ def on_member_of_group(node: Node, call: Call, access: Access) -> Steps:
     return (yield)
 
 
-def offset_fetch(node: Node, call: Call, access: Access) -> Steps:
+def offset_fetch(topics: Topics, call: Call, access: Access) -> Steps:
     """Describe on each group and topic; without topics those that may be described are meant."""
     if call.api_version < _MANY_GROUPS_FROM:
-        return (yield from _offset_fetch_one(node, call, access))
-    return (yield from _on_offsets_of_groups(node, call, access))
+        return (yield from _offset_fetch_one(topics, call, access))
+    return (yield from _on_offsets_of_groups(topics, call, access))
 
 
-def _offset_fetch_one(node: Node, call: Call, access: Access) -> Steps:
+def _offset_fetch_one(topics: Topics, call: Call, access: Access) -> Steps:
     body: OffsetFetchRequest = call.body
     if not access.allows(Operation.DESCRIBE, Resource.GROUP, body.group_id):
         denied = refused_items(OffsetFetchResponse, "topics", body.topics or (), _GROUP_DENIED)
@@ -121,31 +121,31 @@ def _offset_fetch_one(node: Node, call: Call, access: Access) -> Steps:
         return OffsetFetchResponse(topics=denied)
     refused: list[Any] = []
     if body.topics is not None:
-        body.topics, refused = split(node, access, Resource.TOPIC, Operation.DESCRIBE, body.topics)
+        body.topics, refused = split(topics, access, Resource.TOPIC, Operation.DESCRIBE, body.topics)
     answer: OffsetFetchResponse = yield
     if answer.error_code:
         return answer
-    answer.topics = split(node, access, Resource.TOPIC, Operation.DESCRIBE, answer.topics)[0]
+    answer.topics = split(topics, access, Resource.TOPIC, Operation.DESCRIBE, answer.topics)[0]
     denied = refused_items(OffsetFetchResponse, "topics", refused, _TOPIC_DENIED)
     answer.topics = [*answer.topics, *denied]
     return answer
 
 
-def _on_offsets_of_groups(node: Node, call: Call, access: Access) -> Steps:
+def _on_offsets_of_groups(topics: Topics, call: Call, access: Access) -> Steps:
     """Describe on each group and topic; without topics those that may be described are meant."""
-    call.body.groups, refused = split(node, access, Resource.GROUP, Operation.DESCRIBE, call.body.groups)
+    call.body.groups, refused = split(topics, access, Resource.GROUP, Operation.DESCRIBE, call.body.groups)
     left_out: dict[str, list[Any]] = {}
     for group in call.body.groups:
         if group.topics is not None:
             group.topics, left_out[group.group_id] = split(
-                node, access, Resource.TOPIC, Operation.DESCRIBE, group.topics
+                topics, access, Resource.TOPIC, Operation.DESCRIBE, group.topics
             )
     answer = yield
     response = entity(call.api_key, call.api_version, False)
     for shown in answer.groups:
         if shown.error_code:
             continue
-        shown.topics = split(node, access, Resource.TOPIC, Operation.DESCRIBE, shown.topics)[0]
+        shown.topics = split(topics, access, Resource.TOPIC, Operation.DESCRIBE, shown.topics)[0]
         denied = refused_items(type(shown), "topics", left_out.get(shown.group_id, ()), _TOPIC_DENIED)
         shown.topics = [*shown.topics, *denied]
     answer.groups = [*answer.groups, *refused_items(response, "groups", refused, _GROUP_DENIED)]

@@ -19,10 +19,10 @@ from mainstem.protocol.apis import entity
 from mainstem.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from mainstem.broker.node import Node
+    from mainstem.broker.storage.topics import Topics
 
 Steps: TypeAlias = Generator[None, Any, Any]
-Guard: TypeAlias = "Callable[[Node, Call, Access], Steps]"
+Guard: TypeAlias = "Callable[[Topics, Call, Access], Steps]"
 
 REFUSAL_OF = {
     Resource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -45,7 +45,7 @@ def finish(steps: Steps, served: Answer) -> Answer:
 # ---- the shapes
 
 
-def open_to_all(node: Node, call: Call, access: Access) -> Steps:
+def open_to_all(topics: Topics, call: Call, access: Access) -> Steps:
     """Nothing is asked of the sender."""
     return (yield)
 
@@ -53,7 +53,7 @@ def open_to_all(node: Node, call: Call, access: Access) -> Steps:
 def on_cluster(*operations: Operation) -> Guard:
     """One of these operations on the cluster, or the whole request is refused."""
 
-    def guard(node: Node, call: Call, access: Access) -> Steps:
+    def guard(topics: Topics, call: Call, access: Access) -> Steps:
         if not any(access.allows_on_cluster(operation) for operation in operations):
             return refused_request(call.api_key, call.api_version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return (yield)
@@ -64,7 +64,7 @@ def on_cluster(*operations: Operation) -> Guard:
 def on_named(resource: Resource, operation: Operation, field: str) -> Guard:
     """An operation on what one field of the request names, or the whole request is refused."""
 
-    def guard(node: Node, call: Call, access: Access) -> Steps:
+    def guard(topics: Topics, call: Call, access: Access) -> Steps:
         if not access.allows(operation, resource, getattr(call.body, field) or ""):
             return refused_request(call.api_key, call.api_version, REFUSAL_OF[resource])
         return (yield)
@@ -86,14 +86,14 @@ def on_each(
     whose answers have no error code of their own.
     """
 
-    def guard(node: Node, call: Call, access: Access) -> Steps:
+    def guard(topics: Topics, call: Call, access: Access) -> Steps:
         response = entity(call.api_key, call.api_version, False)
         if named is not None and not access.allows(named[1], named[0], getattr(call.body, named[2]) or ""):
             answer = response.of_defaults()
             code = REFUSAL_OF[named[0]]
             setattr(answer, answered, refused_items(response, answered, getattr(call.body, asked), code))
             return answer
-        kept, refused = split(node, access, resource, operation, getattr(call.body, asked))
+        kept, refused = split(topics, access, resource, operation, getattr(call.body, asked))
         if not refused:
             return (yield)
         setattr(call.body, asked, kept)
@@ -120,10 +120,10 @@ reads_group: Final = on_named(Resource.GROUP, Operation.READ, "group_id")
 def in_turn(*guards: Guard) -> Guard:
     """All of these guards: the first stands outermost."""
 
-    def guard(node: Node, call: Call, access: Access) -> Steps:
+    def guard(topics: Topics, call: Call, access: Access) -> Steps:
         begun: list[Steps] = []
         for each in guards:
-            steps = each(node, call, access)
+            steps = each(topics, call, access)
             try:
                 next(steps)
             except StopIteration as refused:
@@ -145,18 +145,18 @@ def _unwind(begun: list[Steps], answer: Any) -> Any:
 
 
 def split(
-    node: Node, access: Access, resource: Resource, operation: Operation, items: Sequence[Any]
+    topics: Topics, access: Access, resource: Resource, operation: Operation, items: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
     """The items that the sender may do this to, and the others. An unknown topic id is left to the handler."""
     kept: list[Any] = []
     refused: list[Any] = []
     for item in items:
-        name = item if isinstance(item, str) else name_of(node, item)
+        name = item if isinstance(item, str) else name_of(topics, item)
         (kept if name is None or access.allows(operation, resource, name) else refused).append(item)
     return kept, refused
 
 
-def name_of(node: Node, item: Any) -> str | None:
+def name_of(topics: Topics, item: Any) -> str | None:
     """The name of an item, or of the topic whose id it has; None for an unknown id."""
     for field in ("name", "topic", "topic_name", "group_id", "transactional_id"):
         name = getattr(item, field, None)
@@ -165,5 +165,5 @@ def name_of(node: Node, item: Any) -> str | None:
     topic_id = getattr(item, "topic_id", None)
     if topic_id is None:
         return ""
-    topic = node.topics.by_id(topic_id)
+    topic = topics.by_id(topic_id)
     return topic.name if topic is not None else None

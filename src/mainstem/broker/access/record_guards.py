@@ -27,13 +27,13 @@ from mainstem.protocol.messages.share_fetch import ShareFetchRequest, ShareFetch
 from mainstem.protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
-    from mainstem.broker.node import Node
+    from mainstem.broker.storage.topics import Topics
 
 _DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _NO_NAME_FROM: Final = 12
 
 
-def produce(node: Node, call: Call, access: Access) -> Steps:
+def produce(topics: Topics, call: Call, access: Access) -> Steps:
     """Write on each topic, and on the transactional id. With acks=0 a refusal only closes the connection."""
     body: ProduceRequest = call.body
     transactional_id = body.transactional_id
@@ -41,7 +41,7 @@ def produce(node: Node, call: Call, access: Access) -> Steps:
         kept: list[Any] = []
         refused, code = list(body.topic_data), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     else:
-        kept, refused = split(node, access, Resource.TOPIC, Operation.WRITE, body.topic_data)
+        kept, refused = split(topics, access, Resource.TOPIC, Operation.WRITE, body.topic_data)
         code = _DENIED
     if not refused:
         return (yield)
@@ -55,14 +55,14 @@ def produce(node: Node, call: Call, access: Access) -> Steps:
     return answer
 
 
-def fetch(node: Node, call: Call, access: Access) -> Steps:
+def fetch(topics: Topics, call: Call, access: Access) -> Steps:
     """Read on each topic. The answer is looked at, not the request alone: a fetch session knows topics of its own."""
     body: FetchRequest = call.body
-    _, refused = split(node, access, Resource.TOPIC, Operation.READ, body.topics)
+    _, refused = split(topics, access, Resource.TOPIC, Operation.READ, body.topics)
     if refused:
         body.max_wait_ms = 0  # a refusal is answered at once
     answer: FetchResponse = yield
-    kept, held = split(node, access, Resource.TOPIC, Operation.READ, answer.responses)
+    kept, held = split(topics, access, Resource.TOPIC, Operation.READ, answer.responses)
     if refused or held:
         answer.responses = [*kept, *_denied(FetchResponse, held, refused)]
     return answer
@@ -80,34 +80,34 @@ def _topic_of(item: Any) -> str:
     return getattr(item, "topic", "")
 
 
-def share_fetch(node: Node, call: Call, access: Access) -> Steps:
+def share_fetch(topics: Topics, call: Call, access: Access) -> Steps:
     """Read on the group and on each topic. What may not be read is never acquired."""
     body: ShareFetchRequest = call.body
     if not access.allows(Operation.READ, Resource.GROUP, body.group_id or ""):
         answer = ShareFetchResponse.of_defaults()
         answer.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         return answer
-    body.topics, refused = split(node, access, Resource.TOPIC, Operation.READ, body.topics)
+    body.topics, refused = split(topics, access, Resource.TOPIC, Operation.READ, body.topics)
     answer = yield
-    kept, held = split(node, access, Resource.TOPIC, Operation.READ, answer.responses)
+    kept, held = split(topics, access, Resource.TOPIC, Operation.READ, answer.responses)
     if refused or held:
         answer.responses = [*kept, *_denied(ShareFetchResponse, held, refused)]
     return answer
 
 
-def metadata(node: Node, call: Call, access: Access) -> Steps:
+def metadata(topics: Topics, call: Call, access: Access) -> Steps:
     """Describe on each topic, and Create for one that asking creates. What is not asked for by name is left out."""
     body: MetadataRequest = call.body
     names_all = body.topics is None or (call.api_version == 0 and not body.topics)
     refused: list[Any] = []
     if not names_all:
-        body.topics, refused = _describable(node, access, body)
+        body.topics, refused = _describable(topics, access, body)
     wants_none = not names_all and not body.topics
     answer: MetadataResponse = yield
     if wants_none:
         answer.topics = []  # an empty list means all topics in version 0
     if names_all:
-        answer.topics = split(node, access, Resource.TOPIC, Operation.DESCRIBE, answer.topics)[0]
+        answer.topics = split(topics, access, Resource.TOPIC, Operation.DESCRIBE, answer.topics)[0]
     if body.include_topic_authorized_operations:
         for topic in answer.topics:
             if topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
@@ -125,27 +125,27 @@ def metadata(node: Node, call: Call, access: Access) -> Steps:
     return answer
 
 
-def _describable(node: Node, access: Access, body: MetadataRequest) -> tuple[list[MetadataRequestTopic], list[Any]]:
-    kept, refused = split(node, access, Resource.TOPIC, Operation.DESCRIBE, body.topics or ())
+def _describable(topics: Topics, access: Access, body: MetadataRequest) -> tuple[list[MetadataRequestTopic], list[Any]]:
+    kept, refused = split(topics, access, Resource.TOPIC, Operation.DESCRIBE, body.topics or ())
     if body.allow_auto_topic_creation and not access.allows_on_cluster(Operation.CREATE):
         described, kept = kept, []
         for item in described:
-            is_new = item.name is not None and node.topics.get(item.name) is None
-            may = not is_new or not node.topics.creates_on_demand
+            is_new = item.name is not None and topics.get(item.name) is None
+            may = not is_new or not topics.creates_on_demand
             may = may or access.allows(Operation.CREATE, Resource.TOPIC, item.name)
             (kept if may else refused).append(item)
     return kept, refused
 
 
-def describe_topic_partitions(node: Node, call: Call, access: Access) -> Steps:
+def describe_topic_partitions(topics: Topics, call: Call, access: Access) -> Steps:
     """Describe on each topic; without names those that may be described are meant."""
     body: DescribeTopicPartitionsRequest = call.body
     names_all = not body.topics
     if names_all:
         # The handler is given names alone that may be seen: it names the next one in its cursor.
-        names = sorted(topic.name for topic in node.topics.all())
+        names = sorted(topic.name for topic in topics.all())
         body.topics = [TopicRequest(name=name) for name in names]
-    kept, refused = split(node, access, Resource.TOPIC, Operation.DESCRIBE, body.topics)
+    kept, refused = split(topics, access, Resource.TOPIC, Operation.DESCRIBE, body.topics)
     if names_all:
         refused = []
         kept = _from_cursor(body, kept)
@@ -168,7 +168,7 @@ def _from_cursor(body: DescribeTopicPartitionsRequest, topics: list[TopicRequest
     return topics
 
 
-def describe_cluster(node: Node, call: Call, access: Access) -> Steps:
+def describe_cluster(topics: Topics, call: Call, access: Access) -> Steps:
     """Nothing is asked of the sender; it learns what it may do if it asks."""
     body: DescribeClusterRequest = call.body
     answer: DescribeClusterResponse = yield

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from mainstem.broker.configs.config_entries import ChangeableConfigs, changeable_configs
+from mainstem.broker.configs.config_entries import ChangeableConfigs
 from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.slices import in_turns
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
 
 
 class Changed(NamedTuple):
@@ -26,13 +23,16 @@ class Changed(NamedTuple):
 
 
 async def change_configs(
-    node: Node,
+    configs_of: Callable[[int, str], ChangeableConfigs],
     resources: Iterable[Any],
     change: Callable[[ChangeableConfigs, Iterable[Any]], dict[str, str]],
     *,
     validate_only: bool,
 ) -> list[Changed]:
-    """Change the configs of each resource of a request as ``change`` computes; ``validate_only`` changes nothing."""
+    """Change the configs of each resource of a request as ``change`` computes; ``validate_only`` changes nothing.
+
+    ``configs_of`` finds the configs of a resource by its type and name; it raises a MainstemError if there are none.
+    """
     counts = Counter((each.resource_type, each.resource_name) for each in resources)
     results = []
     async for asked in in_turns(resources):
@@ -42,8 +42,8 @@ async def change_configs(
                 raise refusal(ErrorCode.INVALID_REQUEST, "a resource stands twice in the request")
             if len({config.name for config in asked.configs}) < len(asked.configs):
                 raise refusal(ErrorCode.INVALID_REQUEST, "a config stands twice in the request")
-            configs = changeable_configs(node, *place)
-            configs.replace(change(configs, asked.configs), validate_only)
+            configs = configs_of(*place)
+            configs.replace(change(configs, asked.configs), validate_only=validate_only)
             results.append(Changed(ErrorCode.NONE, None, *place))
         except MainstemError as error:
             results.append(Changed(error_code(error), str(error), *place))

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from mainstem.broker.configs.broker_config import SETTINGS, scaled
 from mainstem.broker.configs.dynamic_configs import ALL_NODES, CHANGEABLE, DynamicConfigs
 from mainstem.broker.configs.group_configs import GROUP_CONFIGS, GroupConfigs
-from mainstem.broker.error_codes import refusal
 from mainstem.log.partition.config import CONFIGS
 from mainstem.log.partition.config_values import ConfigDef, as_parsed
-from mainstem.protocol.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
 
 
 class ResourceType(enum.IntEnum):
@@ -170,6 +165,12 @@ def _coarser(configs: DynamicConfigs, name: str) -> list[Synonym]:
     ]
 
 
+class ReplaceConfigs(Protocol):
+    """Replaces all configs of a resource."""
+
+    def __call__(self, overrides: Mapping[str, str], *, validate_only: bool) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeableConfigs:
     """The changeable configs of a topic, a group or the node: the current values, and the way to replace them.
@@ -180,31 +181,4 @@ class ChangeableConfigs:
 
     overrides: Mapping[str, str]
     definitions: Mapping[str, ConfigDef]
-    replace: Callable[[Mapping[str, str], bool], None]
-
-
-def changeable_configs(node: Node, resource_type: int, name: str) -> ChangeableConfigs:
-    """Return the configs of a resource. Raises RemoteError for one without changeable configs, UnknownTopicError."""
-    if resource_type == ResourceType.TOPIC:
-
-        def replace_of_topic(overrides: Mapping[str, str], validate_only: bool) -> None:
-            if not name:
-                raise refusal(ErrorCode.INVALID_REQUEST, "the resource has no name: give the name of a topic")
-            node.topics.set_configs(name, overrides, validate_only=validate_only)
-            node.fetches.wake_all()  # a config may have changed which records are visible
-
-        topic = node.topics.get(name)
-        return ChangeableConfigs({} if topic is None else topic.configs, CONFIGS, replace_of_topic)
-    if resource_type == ResourceType.GROUP:
-
-        def replace_of_group(overrides: Mapping[str, str], validate_only: bool) -> None:
-            node.group_configs.set(name, overrides, validate_only=validate_only)
-
-        return ChangeableConfigs(node.group_configs.overrides(name), GROUP_CONFIGS, replace_of_group)
-    if resource_type == ResourceType.BROKER:
-
-        def replace_of_broker(overrides: Mapping[str, str], validate_only: bool) -> None:
-            node.configs.set(name, overrides, validate_only=validate_only)
-
-        return ChangeableConfigs(node.configs.overrides(name), SETTINGS, replace_of_broker)
-    raise refusal(ErrorCode.INVALID_REQUEST, f"resources of type {resource_type} have no configs here")
+    replace: ReplaceConfigs

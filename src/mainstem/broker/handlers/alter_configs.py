@@ -25,7 +25,7 @@ from mainstem.protocol.messages.alter_configs import (
 
 async def handle(node: Node, call: Call) -> AlterConfigsResponse:
     body: AlterConfigsRequest = call.body
-    results = await change_configs(node, body.resources, _replaced, validate_only=body.validate_only)
+    results = await change_configs(node.changeable_configs, body.resources, _replaced, validate_only=body.validate_only)
     return AlterConfigsResponse(responses=[AlterConfigsResourceResponse(**result._asdict()) for result in results])
 
 

@@ -14,6 +14,7 @@ from mainstem.broker.call import Call
 from mainstem.broker.error_codes import refusal, reported_in
 from mainstem.broker.node import Node
 from mainstem.broker.slices import in_turns
+from mainstem.broker.storage.topics import Topics
 from mainstem.errors import UnknownTopicError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import create_partitions as messages
@@ -50,9 +51,9 @@ def _create(node: Node, asked: messages.CreatePartitionsTopic, *, validate_only:
         node.topics.add_partitions(topic, asked.count)
 
 
-def _mutates(node: Node, asked: messages.CreatePartitionsTopic) -> int:
+def _mutates(topics: Topics, asked: messages.CreatePartitionsTopic) -> int:
     """How many partitions the topic gets in addition."""
-    topic = node.topics.get(asked.name)
+    topic = topics.get(asked.name)
     return max(0, asked.count - (0 if topic is None else len(topic.partitions)))
 
 

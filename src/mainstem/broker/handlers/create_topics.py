@@ -16,6 +16,7 @@ from mainstem.broker.configs.config_entries import topic_entries
 from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.node import Node
 from mainstem.broker.slices import in_turns
+from mainstem.broker.storage.topics import Topics
 from mainstem.errors import FrameError, MainstemError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import create_topics as messages
@@ -103,10 +104,10 @@ def _partition_count(node: Node, asked: messages.CreatableTopic) -> int:
     return node.topics.default_partitions if asked.num_partitions == -1 else asked.num_partitions
 
 
-def _mutates(node: Node, asked: messages.CreatableTopic) -> int:
+def _mutates(topics: Topics, asked: messages.CreatableTopic) -> int:
     """How many partitions the topic gets."""
     wanted = len(asked.assignments) or asked.num_partitions
-    return wanted if wanted > 0 else node.topics.default_partitions
+    return wanted if wanted > 0 else topics.default_partitions
 
 
 API = Api(

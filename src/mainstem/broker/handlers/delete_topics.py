@@ -15,7 +15,7 @@ from mainstem.broker.call import Call
 from mainstem.broker.error_codes import refusal, reported_in
 from mainstem.broker.node import Node
 from mainstem.broker.slices import in_turns
-from mainstem.broker.storage.topics import Topic
+from mainstem.broker.storage.topics import Topic, Topics
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -36,12 +36,12 @@ async def handle(node: Node, call: Call) -> DeleteTopicsResponse:
         wanted = [(name, ZERO_UUID) for name in body.topic_names]
     counts = Counter(wanted)
     # By name or by id: the same topic may stand in the request in both ways.
-    named = Counter(topic.topic_id for topic in (_known(node, *each) for each in counts) if topic is not None)
+    named = Counter(topic.topic_id for topic in (_known(node.topics, *each) for each in counts) if topic is not None)
     results = []
     async for name, topic_id in in_turns(counts):
         result = DeletableTopicResult(name=name, topic_id=topic_id, error_code=ErrorCode.NONE)
         with reported_in(result):
-            known = _known(node, name, topic_id)
+            known = _known(node.topics, name, topic_id)
             if counts[name, topic_id] > 1 or (known is not None and named[known.topic_id] > 1):
                 raise refusal(ErrorCode.INVALID_REQUEST, "a topic stands twice in the request")
             topic = _find(node, name, topic_id)
@@ -51,8 +51,8 @@ async def handle(node: Node, call: Call) -> DeleteTopicsResponse:
     return DeleteTopicsResponse(responses=results)
 
 
-def _known(node: Node, name: str | None, topic_id: UUID) -> Topic | None:
-    return node.topics.get(name) if name is not None else node.topics.by_id(topic_id)
+def _known(topics: Topics, name: str | None, topic_id: UUID) -> Topic | None:
+    return topics.get(name) if name is not None else topics.by_id(topic_id)
 
 
 def _find(node: Node, name: str | None, topic_id: UUID) -> Topic:
@@ -72,9 +72,9 @@ def _find(node: Node, name: str | None, topic_id: UUID) -> Topic:
     return topic
 
 
-def _mutates(node: Node, asked: DeleteTopicState | str) -> int:
+def _mutates(topics: Topics, asked: DeleteTopicState | str) -> int:
     """How many partitions are deleted with the topic."""
-    topic = _known(node, asked, ZERO_UUID) if isinstance(asked, str) else _known(node, asked.name, asked.topic_id)
+    topic = _known(topics, asked, ZERO_UUID) if isinstance(asked, str) else _known(topics, asked.name, asked.topic_id)
     return 0 if topic is None else len(topic.partitions)
 
 

@@ -30,7 +30,7 @@ _OPERATIONS: Final = frozenset({_SET, _DELETE, _APPEND, _SUBTRACT})
 
 async def handle(node: Node, call: Call) -> messages.IncrementalAlterConfigsResponse:
     body: messages.IncrementalAlterConfigsRequest = call.body
-    results = await change_configs(node, body.resources, _changed, validate_only=body.validate_only)
+    results = await change_configs(node.changeable_configs, body.resources, _changed, validate_only=body.validate_only)
     responses = [messages.AlterConfigsResourceResponse(**result._asdict()) for result in results]
     return messages.IncrementalAlterConfigsResponse(responses=responses)
 

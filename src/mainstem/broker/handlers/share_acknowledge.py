@@ -33,12 +33,12 @@ async def handle(node: Node, call: Call) -> Answer:
         return messages.ShareAcknowledgeResponse(
             error_code=error_code(error), error_message=str(error), responses=[], node_endpoints=[]
         )
-    outcomes = acknowledge(node, key, body.topics, may_renew=body.is_renew_ack)
+    outcomes = acknowledge(node.share, key, body.topics, may_renew=body.is_renew_ack)
     if body.share_session_epoch == FINAL_EPOCH:
         node.share.sessions.end(session)
     else:
         session.advance()
-    await until_durable(node, key, outcomes)
+    await until_durable(node.share, key, outcomes)
     return messages.ShareAcknowledgeResponse(
         error_code=ErrorCode.NONE,
         acquisition_lock_timeout_ms=node.share.partitions.lock_duration_ms(key.group_id),

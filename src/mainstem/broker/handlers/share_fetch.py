@@ -87,13 +87,13 @@ def _session(node: Node, call: Call, key: SessionKey) -> ShareSession:
 
 async def _serve(node: Node, body: ShareFetchRequest, session: ShareSession) -> Answer:
     key = session.key
-    outcomes = acknowledge(node, key, body.topics, may_renew=body.is_renew_ack)
+    outcomes = acknowledge(node.share, key, body.topics, may_renew=body.is_renew_ack)
     found: dict[SharedPartition, PartitionData] = {}
     if body.share_session_epoch == FINAL_EPOCH:
         node.share.sessions.end(session)
     elif not body.is_renew_ack:
         found = await _fetch(node, body, session)
-    await until_durable(node, key, outcomes)
+    await until_durable(node.share, key, outcomes)
     for partition in session.untold:
         found.setdefault(partition, _data(partition))
     session.untold = {partition for partition, data in found.items() if data.error_code} & session.partitions.keys()
@@ -132,7 +132,7 @@ def _look(
     limits = node.share.partitions.limits(group_id)
     for partition in session.in_turn():
         try:
-            log = find_log(node, partition)
+            log = find_log(node.share, partition)
             if left_records <= 0 or (left_bytes <= 0 and found):
                 continue  # an unknown partition is answered at once all the same, as in Kafka
             share_partition = node.share.partitions.open(ShareKey(group_id, *partition), log)

@@ -23,8 +23,11 @@ from mainstem.model import TopicPartition, is_load_group
 from mainstem.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
-    from mainstem.broker.node import Node
+    from mainstem.broker.groups.coordinator import GroupCoordinator
+    from mainstem.broker.metrics.meters import Meters
     from mainstem.broker.server import Broker
+    from mainstem.broker.storage.delayed_fetch import DelayedFetches
+    from mainstem.broker.storage.fetch_sessions import FetchSessions
     from mainstem.log.partition.partition_log import PartitionLog
 
 _SLICE: Final = 256
@@ -47,7 +50,7 @@ async def metrics_page(broker: Broker) -> AsyncIterator[str]:
     """Yield the page, family by family."""
     node = broker.node
     most = int(node.config.get("mainstem.metrics.series.max"))
-    for families in (_process(), _node(broker), _requests(node), _fetches(node)):
+    for families in (_process(), _node(broker), _requests(node.meters), _fetches(node.fetches, node.fetch_sessions)):
         for family in families:
             yield family
         await asyncio.sleep(0)
@@ -56,11 +59,15 @@ async def metrics_page(broker: Broker) -> AsyncIterator[str]:
     for start in range(0, len(open_logs), _SLICE):
         partitions += [_partition_state(log) for log in open_logs[start : start + _SLICE]]
         await asyncio.sleep(0)
-    for families in (_topics(node, partitions, most), _partitions(node, partitions, most)):
+    names = [topic.name for topic in node.topics.all()]
+    for families in (
+        _topics(node.meters, names, partitions, most),
+        _partitions(partitions, len(node.log.directory.waiting), most),
+    ):
         for family in families:
             yield family
         await asyncio.sleep(0)
-    for family in _groups(node, partitions, most):
+    for family in _groups(node.groups, partitions, most):
         yield family
 
 
@@ -111,22 +118,22 @@ def _node(broker: Broker) -> Iterator[str]:
     yield gauge("mainstem_segment_files_open", "Open segment files of the log.", _one(node.log.directory.open_files))
 
 
-def _requests(node: Node) -> Iterator[str]:
+def _requests(meters: Meters) -> Iterator[str]:
     yield histogram(
         "mainstem_request_seconds",
         "From the beginning of a request to its answer: a fetch waits for data, a produce request for the disk.",
-        [({"api": _api_name(key)}, each) for key, each in sorted(node.meters.request_seconds.items())],
+        [({"api": _api_name(key)}, each) for key, each in sorted(meters.request_seconds.items())],
     )
-    yield histogram("mainstem_flush_seconds", "Syncing one partition.", [({}, node.meters.flush_seconds)])
-    yield counter("mainstem_flush_failures_total", "Syncs that failed.", _one(node.meters.flush_failures))
+    yield histogram("mainstem_flush_seconds", "Syncing one partition.", [({}, meters.flush_seconds)])
+    yield counter("mainstem_flush_failures_total", "Syncs that failed.", _one(meters.flush_failures))
 
 
 def _api_name(key: int) -> str:
     return "".join(map(str.capitalize, ApiKey(key).name.split("_")))
 
 
-def _fetches(node: Node) -> Iterator[str]:
-    waiting, sessions = node.fetches.statistics(), node.fetch_sessions.statistics()
+def _fetches(fetches: DelayedFetches, fetch_sessions: FetchSessions) -> Iterator[str]:
+    waiting, sessions = fetches.statistics(), fetch_sessions.statistics()
     yield gauge("mainstem_delayed_fetches", "Fetches that wait for data.", _one(waiting["waiting"]))
     yield gauge(
         "mainstem_watched_partitions", "Partitions that fetches or sessions watch.", _one(waiting["partitions"])
@@ -148,11 +155,10 @@ def _partition_state(log: PartitionLog) -> _Partition:
     )
 
 
-def _topics(node: Node, partitions: Sequence[_Partition], most: int) -> Iterator[str]:
-    appended, fetched = node.meters.appended_bytes, node.meters.fetched_bytes
+def _topics(meters: Meters, names: Sequence[str], partitions: Sequence[_Partition], most: int) -> Iterator[str]:
+    appended, fetched = meters.appended_bytes, meters.fetched_bytes
     yield counter("mainstem_appended_bytes_total", "Bytes of record batches appended.", _one(sum(appended.values())))
     yield counter("mainstem_fetched_bytes_total", "Bytes of record batches fetched.", _one(sum(fetched.values())))
-    names = [topic.name for topic in node.topics.all()]
     yield gauge("mainstem_topics", "Topics.", _one(len(names)))
     if len(names) > most:
         return
@@ -167,12 +173,12 @@ def _topics(node: Node, partitions: Sequence[_Partition], most: int) -> Iterator
         yield counter(name, text, [({"topic": topic}, counts[topic]) for topic in names if topic in counts])
 
 
-def _partitions(node: Node, partitions: Sequence[_Partition], most: int) -> Iterator[str]:
+def _partitions(partitions: Sequence[_Partition], unopened: int, most: int) -> Iterator[str]:
     producers = sum(each.producers for each in partitions)
     offline = sum(each.is_offline for each in partitions)
     unflushed = sum(each.log_end_offset - each.durable_offset for each in partitions)
     yield gauge("mainstem_partitions_open", "Partitions in use since the start.", _one(len(partitions)))
-    yield gauge("mainstem_partitions_unopened", "Partitions not used yet.", _one(len(node.log.directory.waiting)))
+    yield gauge("mainstem_partitions_unopened", "Partitions not used yet.", _one(unopened))
     yield gauge("mainstem_partitions_offline", "Partitions that take no writes until a restart.", _one(offline))
     yield gauge("mainstem_producers", "Producers whose sequences are known, over all partitions.", _one(producers))
     yield gauge("mainstem_undurable_records", "Records that are not on the disk yet.", _one(unflushed))
@@ -192,10 +198,10 @@ def _by_partition(partitions: Sequence[_Partition], values: Sequence[int]) -> It
         yield {"topic": each.name.topic, "partition": each.name.partition}, value
 
 
-def _groups(node: Node, partitions: Sequence[_Partition], most: int) -> Iterator[str]:
+def _groups(groups: GroupCoordinator, partitions: Sequence[_Partition], most: int) -> Iterator[str]:
     ends = {each.name: each for each in partitions}
     lags: Counter[tuple[str, str]] = Counter()
-    for group_id, held in node.groups.committed():
+    for group_id, held in groups.committed():
         if is_load_group(group_id):
             continue
         for (topic, number), committed in held.items():

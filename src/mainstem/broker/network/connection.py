@@ -15,23 +15,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final, cast
 
 from mainstem.broker.api import Api
 from mainstem.broker.apis import APIS
 from mainstem.broker.call import Answer, Call
-from mainstem.broker.dispatch import Dispatcher
 from mainstem.broker.handlers.api_versions import UNSUPPORTED as UNSUPPORTED_API_VERSIONS
 from mainstem.broker.handlers.sasl_authenticate import BARE_TOKEN
+from mainstem.broker.metrics.meters import Meters
 from mainstem.broker.network.framing import FrameReceiver
+from mainstem.broker.network.network_resources import NetworkResources
 from mainstem.broker.network.pending_requests import PendingRequest, PendingRequests
 from mainstem.broker.network.request_memory import HeldMemory
-from mainstem.broker.network.request_server import RequestServer
-from mainstem.broker.node import Node
+from mainstem.broker.network.request_server import Owner, RequestServer
 from mainstem.broker.quotas.charging import Charge
 from mainstem.broker.security.listeners import Listener
 from mainstem.broker.security.principal import ANONYMOUS
-from mainstem.broker.security.sasl import SaslState
+from mainstem.broker.security.sasl import Authentication, SaslState
+from mainstem.broker.security.security import Security
 from mainstem.broker.security.session import NO_SESSION
 from mainstem.errors import AuthenticationError, FrameError
 from mainstem.logs import fields
@@ -45,24 +47,31 @@ _TIMER_S: Final = 0.001  # a timer may come that much before its time
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The protocol object of one accepted socket."""
+    """The protocol object of one accepted socket. ``serve`` makes the server of its requests."""
 
     _memory: HeldMemory
     _receiver: FrameReceiver
     _server: RequestServer
 
     def __init__(
-        self, node: Node, dispatcher: Dispatcher, open_connections: set[Connection], listener: Listener
+        self,
+        network: NetworkResources,
+        security: Security,
+        meters: Meters,
+        serve: Callable[[Owner, tuple[str, int]], RequestServer],
+        open_connections: set[Connection],
+        listener: Listener,
     ) -> None:
-        self._node = node
-        self._network = node.network
-        self._dispatcher = dispatcher
+        self._network = network
+        self._security = security
+        self._meters = meters
+        self._serve = serve
         self._listener = listener
         self._open_connections = open_connections
         self._transport: asyncio.Transport | None = None
         self._peer = "?"
         self._session = NO_SESSION
-        self._auth_required = False
+        self._authentication: Authentication | None = None
         self._muted_until_s = 0.0
         self._pending = PendingRequests()
         self._next: tuple[Api, RequestHeader, Buffer] | None = None
@@ -90,24 +99,24 @@ class Connection(asyncio.BufferedProtocol):
         self._peer = f"{peer[0]}:{peer[1]}"
         host = f"/{peer[0]}"
         self._memory = self._network.request_memory.hold(host, self.advance)
-        self._server = RequestServer(self._node, self._dispatcher, self, peer)
+        self._server = self._serve(self, peer)
         self._receiver = FrameReceiver(self._network.frame_bytes_max, self._memory, self._network.scratch)
         if len(self._open_connections) >= self._network.connections_max:
             count = len(self._open_connections)
             _LOG.warning("connection refused: %d are open", count, extra=fields(connection=self._peer))
-            self._node.meters.connections_refused += 1
+            self._meters.connections_refused += 1
             self._transport.abort()
             self._transport = None
             return
         self._open_connections.add(self)
-        self._node.meters.connections_accepted += 1
+        self._meters.connections_accepted += 1
         try:
-            self._session = self._node.security.session(self._listener, self._transport)
+            self._session = self._security.session(self._listener, self._transport)
         except AuthenticationError as error:
             self.close(str(error))
-        if self._session.authentication is not None:
-            self._auth_required = True
-            self._receiver.frame_bytes_max = self._session.authentication.settings.frame_bytes_max
+        self._authentication = self._session.authentication
+        if self._authentication is not None:
+            self._receiver.frame_bytes_max = self._authentication.settings.frame_bytes_max
             self._memory.move(self._network.unauthenticated_memory, host)
             self._network.unauthenticated.add(self)
         elif self._session.principal is not ANONYMOUS:
@@ -155,7 +164,8 @@ class Connection(asyncio.BufferedProtocol):
         """Close the connection when nothing has arrived for too long and no response is due."""
         silent_s = now_s - self._last_seen_s
         is_open_s = now_s - self._opened_s
-        if self._auth_required and not self._is_authenticated and is_open_s > self._node.security.timeout_s:
+        authentication = self._authentication
+        if authentication is not None and not authentication.is_done and is_open_s > self._security.timeout_s:
             self.close("its user did not authenticate in time")
             return
         if self._comes_too_slowly(now_s, silent_s):
@@ -194,9 +204,8 @@ class Connection(asyncio.BufferedProtocol):
                 assert self._next is not None
                 (api, header, frame), self._next = self._next, None
                 pending = self._pending.begin(len(frame), api, self._now_s())
-                if self._auth_required and not api.before_authentication:
-                    assert self._session.authentication is not None
-                    self._session.authentication.admit()
+                if self._authentication is not None and not api.before_authentication:
+                    self._authentication.admit()
                 self._server.begin(pending, api, header, frame)
         except FrameError as error:
             self.close(str(error))
@@ -212,7 +221,7 @@ class Connection(asyncio.BufferedProtocol):
             return False
         self._frame_since_s = 0.0
         try:
-            if self._auth_required and self._takes_bare_token:
+            if self._authentication is not None and self._authentication.takes_bare_tokens:
                 self._next = (BARE_TOKEN, RequestHeader(BARE_TOKEN.key, -1, 0, None, 0), frame)
                 return True
             header = decode_header(frame)
@@ -249,8 +258,8 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.writelines(chunks)
         if freed_bytes:
             self._memory.give_back(freed_bytes)
-        if self._auth_required:
-            self._follow_authentication()
+        if self._authentication is not None:
+            self._follow_authentication(self._authentication)
 
     # ---- quotas
 
@@ -269,18 +278,8 @@ class Connection(asyncio.BufferedProtocol):
 
     # ---- the user
 
-    @property
-    def _is_authenticated(self) -> bool:
-        return self._session.authentication is not None and self._session.authentication.is_done
-
-    @property
-    def _takes_bare_token(self) -> bool:
-        return self._session.authentication is not None and self._session.authentication.takes_bare_tokens
-
-    def _follow_authentication(self) -> None:
+    def _follow_authentication(self, authentication: Authentication) -> None:
         """Lift the limits of an authenticated connection; close one whose authentication has failed."""
-        authentication = self._session.authentication
-        assert authentication is not None
         if authentication.state is SaslState.DONE:
             self._receiver.frame_bytes_max = self._network.frame_bytes_max
             self._network.unauthenticated.discard(self)

@@ -34,9 +34,7 @@ class RequestMemory:
 
     def hold(self, owner: str, wake: Callable[[], None]) -> HeldMemory:
         """Return the memory of one connection of ``owner``; ``wake`` is called when it waits and may go on."""
-        held = HeldMemory(wake)
-        held.move(self, owner)
-        return held
+        return HeldMemory(self.join(owner), wake)
 
     def join(self, owner: str) -> Share:
         """Return the share of an owner, with one more connection."""
@@ -128,9 +126,8 @@ class HeldMemory:
 
     __slots__ = ("coming_bytes", "is_waiting", "share", "used_bytes", "wake")
 
-    share: Share
-
-    def __init__(self, wake: Callable[[], None]) -> None:
+    def __init__(self, share: Share, wake: Callable[[], None]) -> None:
+        self.share = share
         self.wake = wake
         self.used_bytes = self.coming_bytes = 0
         self.is_waiting = False
@@ -138,8 +135,7 @@ class HeldMemory:
     def move(self, memory: RequestMemory, owner: str) -> None:
         """Move all held memory to the share of ``owner``, and stop waiting in the old share."""
         used, coming = self.used_bytes, self.coming_bytes
-        if hasattr(self, "share"):
-            self._leave()
+        self._leave()
         self.share = memory.join(owner)
         self._add(used, coming)
 

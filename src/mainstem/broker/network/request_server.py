@@ -134,7 +134,7 @@ class RequestServer:
 
     def _handle(self, pending: PendingRequest, api: Api, call: Call) -> None:
         if self._node.quotas.is_active:
-            pending.charge = Charge(self._node, api, call, pending.size_bytes)
+            pending.charge = Charge(self._node.quotas, self._node.topics, api, call, pending.size_bytes)
             answer = pending.charge.serve(lambda: self._handled(pending, api, call))
         else:
             answer = self._handled(pending, api, call)

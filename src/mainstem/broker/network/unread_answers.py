@@ -1,8 +1,9 @@
 """Responses that wait because their clients do not read them: counted over all connections, and bounded.
 
 A connection is listed here while its socket's send buffer is full. Above ``limit_bytes`` the slowest readers are
-closed, one after the other, until the rest fits. New entries are spared until twice the limit waits. A connection that
-reads nothing for ``idle_s_max`` is closed in any case. Concurrency: the event loop only.
+closed, one after the other, until the rest fits. A connection that was listed less than a second ago is closed only
+while more than twice the limit waits. A connection that reads nothing for ``idle_s_max`` is closed in any case.
+Concurrency: the event loop only.
 """
 
 from __future__ import annotations
@@ -47,42 +48,38 @@ class UnreadAnswers:
         self.closed_readers = 0
         self._idle_s_max = idle_s_max
         self._stands: dict[Reader, _Stand] = {}
-        self._total_bytes = 0
-
-    @property
-    def total_bytes(self) -> int:
+        self.total_bytes = 0
         """The bytes that waited at the last check."""
-        return self._total_bytes
 
     def paused(self, reader: Reader, now_s: float) -> None:
         """Add a connection whose socket accepts no data for now."""
         stand = _Stand(reader.unsent_bytes, now_s)
         self._stands[reader] = stand
-        self._total_bytes += stand.size_bytes
-        if self._total_bytes > 2 * self.limit_bytes:
+        self.total_bytes += stand.size_bytes
+        if self.total_bytes > 2 * self.limit_bytes:
             self.check(now_s)
 
     def resumed(self, reader: Reader) -> None:
         """Remove a connection whose socket accepts data again, or is closed."""
         stand = self._stands.pop(reader, None)
         if stand is not None:
-            self._total_bytes -= stand.size_bytes
+            self.total_bytes -= stand.size_bytes
 
     def check(self, now_s: float) -> None:
         """Check all connections that do not read, and close those over the limits."""
         for reader, stand in list(self._stands.items()):
             size_bytes = reader.unsent_bytes
             if size_bytes < stand.size_bytes:
-                self._total_bytes -= stand.size_bytes - size_bytes
+                self.total_bytes -= stand.size_bytes - size_bytes
                 stand.size_bytes, stand.moved_s = size_bytes, now_s
             elif now_s - stand.moved_s > self._idle_s_max:
                 self._close(reader, f"its client has read nothing for {now_s - stand.moved_s:.0f} s")
-        if self._total_bytes <= self.limit_bytes:
+        if self.total_bytes <= self.limit_bytes:
             return
-        spared_s = _SPARED_S if self._total_bytes <= 2 * self.limit_bytes else 0.0
+        spared_s = _SPARED_S if self.total_bytes <= 2 * self.limit_bytes else 0.0
         slowest = sorted(self._stands.items(), key=lambda item: (item[1].rate(now_s), item[1].began_s))
         for reader, stand in slowest:
-            if self._total_bytes <= self.limit_bytes:
+            if self.total_bytes <= self.limit_bytes:
                 return
             if now_s - stand.began_s >= spared_s:
                 self._close(

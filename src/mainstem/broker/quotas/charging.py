@@ -19,7 +19,8 @@ from mainstem.protocol.apis import ApiKey, entity
 from mainstem.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from mainstem.broker.node import Node
+    from mainstem.broker.quotas.quotas import Quotas
+    from mainstem.broker.storage.topics import Topics
 
 _READING: Final = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
@@ -27,8 +28,9 @@ _READING: Final = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 class Charge:
     """The cost of one request."""
 
-    def __init__(self, node: Node, api: Api, call: Call, size_bytes: int) -> None:
-        self._node = node
+    def __init__(self, quotas: Quotas, topics: Topics, api: Api, call: Call, size_bytes: int) -> None:
+        self._quotas = quotas
+        self._topics = topics
         self._api = api
         self._call = call
         self._size_bytes = size_bytes
@@ -61,15 +63,15 @@ class Charge:
 
     def _ask_for(self, mutations: Mutations) -> None:
         user, client_id = self._who
-        if self._node.quotas.limit(MUTATIONS, user, client_id) is None:
+        if self._quotas.limit(MUTATIONS, user, client_id) is None:
             return
         is_strict = self._call.api_version >= mutations.strict_from
         response = entity(self._call.api_key, self._call.api_version, False)
         for field in mutations.asked:
             kept = []
             for item in getattr(self._call.body, field):
-                count = mutations.partitions(self._node, item)
-                may, wait_s = self._node.quotas.may_mutate(user, client_id, count, strict=is_strict)
+                count = mutations.partitions(self._topics, item)
+                may, wait_s = self._quotas.may_mutate(user, client_id, count, strict=is_strict)
                 self._wait_s = max(self._wait_s, wait_s)
                 if may:
                     kept.append(item)
@@ -87,7 +89,7 @@ class Charge:
         """For how long the connection is not to be read from, all quotas considered."""
         if self._api.before_authentication:
             return 0
-        quotas, (user, client_id) = self._node.quotas, self._who
+        quotas, (user, client_id) = self._quotas, self._who
         waits_s = [self._wait_s]
         if self._call.api_key == ApiKey.PRODUCE:
             waits_s.append(quotas.use(PRODUCER_BYTES, user, client_id, self._size_bytes))

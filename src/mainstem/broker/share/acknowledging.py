@@ -15,7 +15,7 @@ from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from mainstem.broker.node import Node
+    from mainstem.broker.share.shares import Shares
     from mainstem.log.partition.partition_log import PartitionLog
 
 
@@ -60,16 +60,16 @@ def session_key(group_id: str | None, member_id: str | None) -> SessionKey:
     return SessionKey(group_id, member_id or "")
 
 
-def find_log(node: Node, partition: SharedPartition) -> PartitionLog:
+def find_log(share: Shares, partition: SharedPartition) -> PartitionLog:
     """The log of a partition. Raises RemoteError, UnknownTopicError, PartitionOfflineError."""
-    topic = node.topics.by_id(partition.topic_id)
+    topic = share.topics.by_id(partition.topic_id)
     if topic is None:
         raise refusal(ErrorCode.UNKNOWN_TOPIC_ID)
     return topic.partition(partition.partition)
 
 
 def acknowledge(
-    node: Node, key: SessionKey, topics: Iterable[AcknowledgedTopic], *, may_renew: bool
+    share: Shares, key: SessionKey, topics: Iterable[AcknowledgedTopic], *, may_renew: bool
 ) -> dict[SharedPartition, Outcome]:
     """Take a member's word, for each partition on its own; what is taken is durable when ``until_durable`` returns."""
     outcomes = {}
@@ -77,30 +77,30 @@ def acknowledge(
         for item in topic.partitions:
             if item.acknowledgement_batches:
                 partition = SharedPartition(topic.topic_id, item.partition_index)
-                outcomes[partition] = _acknowledge(node, key, partition, item.acknowledgement_batches, may_renew)
+                outcomes[partition] = _acknowledge(share, key, partition, item.acknowledgement_batches, may_renew)
     return outcomes
 
 
 def _acknowledge(
-    node: Node, key: SessionKey, partition: SharedPartition, batches: Sequence[AcknowledgementBatch], may_renew: bool
+    share: Shares, key: SessionKey, partition: SharedPartition, batches: Sequence[AcknowledgementBatch], may_renew: bool
 ) -> Outcome:
     try:
-        log = find_log(node, partition)
-        share_partition = node.share.state.get(ShareKey(key.group_id, *partition))
+        log = find_log(share, partition)
+        share_partition = share.state.get(ShareKey(key.group_id, *partition))
         if share_partition is None:
             raise refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the group shares no such partition")
         words = [Acknowledgement(batch.first_offset, batch.last_offset, batch.acknowledge_types) for batch in batches]
-        node.share.partitions.acknowledge(share_partition, log, key.member_id, words, may_renew=may_renew)
+        share.partitions.acknowledge(share_partition, log, key.member_id, words, may_renew=may_renew)
     except MainstemError as error:
         return Outcome(error_code(error), str(error))
     return Outcome()
 
 
-async def until_durable(node: Node, key: SessionKey, outcomes: dict[SharedPartition, Outcome]) -> None:
+async def until_durable(share: Shares, key: SessionKey, outcomes: dict[SharedPartition, Outcome]) -> None:
     """Wait until what was taken is durable; what cannot be made so has failed."""
     for partition, outcome in outcomes.items():
         if outcome.code == ErrorCode.NONE:
             try:
-                await node.share.state.until_durable([ShareKey(key.group_id, *partition)])
+                await share.state.until_durable([ShareKey(key.group_id, *partition)])
             except MainstemError as error:
                 outcomes[partition] = Outcome(error_code(error), str(error))

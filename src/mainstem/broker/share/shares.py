@@ -31,6 +31,7 @@ class Shares:
         groups: GroupCoordinator,
     ) -> None:
         updates = int(config.get("share.coordinator.snapshot.update.records.per.snapshot"))
+        self.topics = topics
         self.state = ShareStateLog(topics, commit, clock, updates)
         self.partitions = SharePartitionManager(topics, fetches, clock, configs, self.state)
         self.sessions = ShareSessions(int(config.get("group.share.max.share.sessions")), self._session_ended)

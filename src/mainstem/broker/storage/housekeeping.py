@@ -6,35 +6,40 @@ Concurrency: a task on the event loop, which yields to other work every few mill
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
+from mainstem.broker.configs.broker_config import BrokerConfig
+from mainstem.clock import Clock
+from mainstem.log.node.node_log import NodeLog
 from mainstem.log.node.retention import Retention
-
-if TYPE_CHECKING:
-    from mainstem.broker.node import Node
 
 _FIRST_ROUND_AFTER_S: Final = 30.0
 _TURN_S: Final = 0.002
 
 
-async def keep_retention(node: Node) -> None:
+async def keep_retention(config: BrokerConfig, clock: Clock, log: NodeLog) -> None:
     """Apply retention every ``log.retention.check.interval.ms``; the first time soon after the start, as in Kafka."""
-    interval_s = int(node.config.get("log.retention.check.interval.ms")) / 1000
-    retention = Retention(node.log.directory, node.clock, node.log.config_of)
+    interval_s = int(config.get("log.retention.check.interval.ms")) / 1000
+    retention = Retention(log.directory, clock, log.config_of)
     await asyncio.sleep(min(interval_s, _FIRST_ROUND_AFTER_S))
     while True:
         await _in_turns(retention.round())
         await asyncio.sleep(interval_s)
 
 
-async def keep_offsets(node: Node) -> None:
-    """Remove expired committed offsets every ``offsets.retention.check.interval.ms``."""
-    interval_s = int(node.config.get("offsets.retention.check.interval.ms")) / 1000
-    retention_ms = int(node.config.get("offsets.retention.minutes")) * 60_000
+async def keep_offsets(
+    config: BrokerConfig, clock: Clock, expire_offsets: Callable[[int, int], Iterator[None]]
+) -> None:
+    """Remove expired committed offsets every ``offsets.retention.check.interval.ms``.
+
+    ``expire_offsets`` takes the time and how long offsets are kept, both in ms, and yields between groups.
+    """
+    interval_s = int(config.get("offsets.retention.check.interval.ms")) / 1000
+    retention_ms = int(config.get("offsets.retention.minutes")) * 60_000
     while True:
         await asyncio.sleep(interval_s)
-        await _in_turns(node.groups.expire_offsets(node.clock.time_ms(), retention_ms))
+        await _in_turns(expire_offsets(clock.time_ms(), retention_ms))
 
 
 async def _in_turns(steps: Iterator[None]) -> None:

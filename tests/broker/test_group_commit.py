@@ -173,7 +173,7 @@ async def test_what_counts_as_committed_at_the_append_is_not_flushed(commit: Any
 
 
 @scenario
-async def test_who_waits_for_a_partition_that_is_deleted_is_told(commit: Any, advanced: list[Any]) -> None:
+async def test_a_writer_that_waits_for_a_deleted_partition_gets_an_error(commit: Any, advanced: list[Any]) -> None:
     log = SlowLog()
     log.gate.clear()
     log.append()
@@ -184,6 +184,9 @@ async def test_who_waits_for_a_partition_that_is_deleted_is_told(commit: Any, ad
     commit.forget(log)
     with pytest.raises(PartitionOfflineError, match="deleted"):
         await waiting
+    log.offline_reason = "it is deleted"
+    with pytest.raises(PartitionOfflineError, match="takes no writes: it is deleted"):
+        await commit.durable(log, 1)
     log.gate.set()
 
 

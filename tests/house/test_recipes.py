@@ -8,6 +8,8 @@ from typing import Any, get_args
 
 import pytest
 
+from mainstem.broker.configs.broker_config import SETTINGS
+from mainstem.broker.configs.group_configs import GROUP_CONFIGS
 from mainstem.pipelines.kinds import KINDS
 from mainstem.views import requests
 from mainstem.views.stores.store_kinds import store_class
@@ -34,6 +36,24 @@ def test_no_other_module_names_a_handler() -> None:
         for name in re.findall(r"broker\.handlers(?:\.| import )(\w+)", path.read_text())
     }
     assert named == _NAMED_BY_THE_CONNECTION
+
+
+CONFIG_TABLES = {"broker_config.py", "group_settings.py", "security_settings.py"}
+# Kafka has these, and clients ask for them; here they have one possible value.
+ONLY_LISTED = {"default.replication.factor", "ssl.keystore.type", "ssl.truststore.type"}
+# Read by the name of a group's config, or by a part of the name.
+READ_BY_RULE = {name for each in GROUP_CONFIGS.values() for name in (each.setting, *(each.bounds or ()))} | {
+    f"{quota}.{word}" for quota in ("quota", "controller.quota") for word in ("window.num", "window.size.seconds")
+}
+# What two modules need: the node's id, and the bound of a frame before and after authentication.
+READ_TWICE = {"node.id", "socket.request.max.bytes"}
+
+
+@pytest.mark.parametrize("name", [each.name for each in SETTINGS.values() if each.topic_config is None])
+def test_a_config_of_the_broker_is_named_by_its_table_and_its_user_alone(name: str) -> None:
+    naming = [path for path in (SOURCE / "broker").rglob("*.py") if f'"{name}"' in path.read_text()]
+    users = [str(path.relative_to(SOURCE)) for path in naming if path.name not in CONFIG_TABLES]
+    assert len(users) == (0 if name in ONLY_LISTED | READ_BY_RULE else 2 if name in READ_TWICE else 1), users
 
 
 @pytest.mark.parametrize("request_class", [each for each in get_args(requests.Request) if hasattr(each, "HTTP")])

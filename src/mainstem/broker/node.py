@@ -41,7 +41,6 @@ from mainstem.log.node.checkpoint_write import CheckpointWrite
 from mainstem.log.node.metadata import Metadata
 from mainstem.log.node.node_log import NodeLog
 from mainstem.log.partition.config import CONFIGS
-from mainstem.open_files import connections_limit
 from mainstem.protocol.errors import ErrorCode
 
 _LONG_REQUESTS: Final = 4
@@ -63,8 +62,9 @@ class Node:
         self.node_id = int(config.get("node.id"))
         self.cluster_id = log.directory.cluster_id
         self.settings = RequestSettings.of(config)
-        self.configs = DynamicConfigs(config, log.metadata, self.apply_configs)
         self.network = NetworkResources(config)
+        appliers = {"max.connections": self.network.limit_connections}  # settings that can change while the node runs
+        self.configs = DynamicConfigs(config, log.metadata, appliers, self._set_topic_defaults)
         self.long_requests = asyncio.Semaphore(_LONG_REQUESTS)
         self.timestamp_searches = asyncio.Semaphore(_TIMESTAMP_SEARCHES)
         self.fetches = DelayedFetches()
@@ -76,7 +76,7 @@ class Node:
         self.commit = GroupCommit(self.fetches.wake, self.meters)
         self.topics = Topics(log, config)
         self.append_checks = AppendChecks(self.topics)
-        self.apply_configs()
+        self.configs.apply()
         self.group_configs = GroupConfigs(config, log.metadata)
         consumer_settings_of = _consumer_settings(config, self.group_configs)
         self.groups = GroupCoordinator(self.topics, self.commit, clock, _group_settings(config), consumer_settings_of)
@@ -105,10 +105,8 @@ class Node:
         node.transactions.load()
         return node
 
-    def apply_configs(self) -> None:
-        """Apply the current values of the settings that can change while the node runs."""
-        self.network.connections_max = min(int(self.configs.get("max.connections")), connections_limit())
-        self.log.set_defaults(self.configs.topic_defaults())
+    def _set_topic_defaults(self, defaults: dict[str, str]) -> None:
+        self.log.set_defaults(defaults)
         self.fetches.wake_all()  # a config may have moved what is visible
 
     def changeable_configs(self, resource_type: int, name: str) -> ChangeableConfigs:

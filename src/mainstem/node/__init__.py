@@ -1,7 +1,7 @@
 """The processes of one machine.
 
 * ``stack``: what ``serve``, ``run`` and ``demo`` start
-* ``roles``: the four kinds of process
+* ``roles``: the kinds of process: log, gateway, registry, view host, captures, pipelines
 * ``supervisor``: starts, watches, restarts and stops them
 * ``child``: one running process
 * ``layout``: the data directory

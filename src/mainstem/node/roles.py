@@ -1,4 +1,4 @@
-"""The roles of supervised processes, and the four roles of a node.
+"""The roles of supervised processes, and those of a node: log, gateway, registry, view host, capture, pipelines.
 
 A role is a command line and how to run it: the ready line, how long the start and a clean stop may take, and its rank
 in the order of stopping (lower ranks first; equal ranks together). The log stops last, so that the other processes can
@@ -43,7 +43,7 @@ def _python(module: str, *arguments: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class LogOutput:
-    """How the log process tells its events."""
+    """How the log process writes its events."""
 
     format: str = "text"
     level: str = "WARNING"

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from mainstem.broker.configs.broker_config import SETTINGS
-from mainstem.broker.configs.dynamic_configs import CHANGEABLE
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import alter_configs, incremental_alter_configs
 from mainstem.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -58,11 +57,13 @@ async def test_a_list_of_no_names_describes_all_configs(client: Client) -> None:
 @with_broker()
 async def test_every_setting_is_listed_with_type_and_documentation(client: Client) -> None:
     entries = await described(client, BROKER, "1")
+    changeable = client.broker.node.configs.changeable
+    assert {"max.connections", "log.retention.ms"} < changeable
     assert entries.keys() == SETTINGS.keys()
     for name, entry in entries.items():
         assert entry.documentation
         assert entry.config_type > 0
-        assert entry.read_only == (name not in CHANGEABLE)
+        assert entry.read_only == (name not in changeable)
         assert [(each.name, each.source) for each in entry.synonyms][-1] == (name, 5)
 
 
@@ -86,6 +87,7 @@ def test_what_was_set_while_the_node_ran_outlasts_it(tmp_path: Path) -> None:
         settings = {"max.connections": "50", "log.retention.ms": "1000"}
         async with running(tmp_path / "data", settings) as client:
             assert await change(client, BROKER, "1", ("max.connections", SET, "60")) == 0
+            assert client.broker.node.network.connections_max == 60
             assert await change(client, BROKER, "", ("log.retention.ms", SET, "2000")) == 0
         async with running(tmp_path / "data", settings) as client:
             assert client.broker.node.network.connections_max == 60

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from mainstem.broker.configs.broker_config import SETTINGS, scaled
-from mainstem.broker.configs.dynamic_configs import ALL_NODES, CHANGEABLE, DynamicConfigs
+from mainstem.broker.configs.dynamic_configs import ALL_NODES, DynamicConfigs
 from mainstem.broker.configs.group_configs import GROUP_CONFIGS, GroupConfigs
 from mainstem.log.partition.config import CONFIGS
 from mainstem.log.partition.config_values import ConfigDef, as_parsed
@@ -130,7 +130,7 @@ def broker_entries(configs: DynamicConfigs, place: str) -> list[ConfigEntry]:
             if not synonyms:
                 continue
         value, source = _effective(synonyms[0], setting.scale), synonyms[0].source
-        is_read_only = name not in CHANGEABLE
+        is_read_only = name not in configs.changeable
         kind = _TYPES[setting.type]
         entries.append(ConfigEntry(name, value, source, kind, setting.doc, is_read_only, tuple(synonyms)))
     return entries

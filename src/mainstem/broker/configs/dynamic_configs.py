@@ -1,8 +1,9 @@
 """The node's current settings: values set at run time come first, then those from the start, then the defaults.
 
 As in Kafka, run-time values have two places: this node, by its id, and all nodes, by the empty name. They are stored in
-the node's metadata and take effect at once. Only some settings can change while the node runs (``CHANGEABLE``). The
-others are read once, at the start, and a change of them is refused.
+the node's metadata and take effect at once. Settings that can change while the node runs (``changeable``) are the
+defaults of topic configs, and those for which the node gives a function that applies a new value. The others are read
+once, at the start, and a change of them is refused.
 
 Concurrency: the event loop only.
 """
@@ -21,11 +22,9 @@ from mainstem.log.partition.config_values import as_stored
 from mainstem.protocol.errors import ErrorCode
 
 ALL_NODES: Final = ""
-CHANGEABLE: Final = frozenset(
-    {name for name, setting in SETTINGS.items() if setting.topic_config is not None and setting.scale == 1}
-    | {"max.connections"}
+_OF_TOPICS: Final = frozenset(
+    name for name, setting in SETTINGS.items() if setting.topic_config is not None and setting.scale == 1
 )
-"""Settings that can change while the node runs: defaults of topic configs, and settings read at each use."""
 _KIND: Final = "broker-config"
 
 
@@ -37,12 +36,25 @@ class Level(NamedTuple):
 
 
 class DynamicConfigs:
-    """The settings of one node. ``changed`` is called after every change."""
+    """The settings of one node.
 
-    def __init__(self, config: BrokerConfig, metadata: Metadata, changed: Callable[[], None]) -> None:
+    ``appliers``: by the name of a setting, what applies its value. ``set_topic_defaults`` takes the defaults of topic
+    configs. Both are called by ``apply``: at the start, and after every change.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        metadata: Metadata,
+        appliers: Mapping[str, Callable[[Any], None]],
+        set_topic_defaults: Callable[[dict[str, str]], None],
+    ) -> None:
+        self.changeable = _OF_TOPICS | appliers.keys()
+        """The settings that can change while the node runs."""
         self._config = config
         self._metadata = metadata
-        self._changed = changed
+        self._appliers = appliers
+        self._set_topic_defaults = set_topic_defaults
         self._own_name = str(config.get("node.id"))
 
     def levels(self, name: str) -> list[Level]:
@@ -66,14 +78,14 @@ class DynamicConfigs:
         if place not in (self._own_name, ALL_NODES):
             raise refusal(ErrorCode.INVALID_REQUEST, f"this is node {self._own_name}, not {place[:300]}")
         stored = self._metadata.entries(_KIND).get((place,), {})
-        return as_stored({name: text for name, text in stored.items() if name in CHANGEABLE}, SETTINGS)
+        return as_stored({name: text for name, text in stored.items() if name in self.changeable}, SETTINGS)
 
     def set(self, place: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:
         """Replace the run-time values for this node or for all nodes. Raises RemoteError, ConfigError, StorageError."""
         for name, text in overrides.items():
             if name not in SETTINGS:
                 raise ConfigError(f"unknown setting {name[:300]!r}{similar(name, SETTINGS)}")
-            if name not in CHANGEABLE:
+            if name not in self.changeable:
                 raise refusal(
                     ErrorCode.INVALID_REQUEST,
                     f"setting {name} cannot be changed while the node runs: it is given when the node starts",
@@ -81,7 +93,13 @@ class DynamicConfigs:
             self._config.parse(name, text)
         if not validate_only:
             self._metadata.put_entries(_KIND, {(place,): dict(overrides) or None})
-            self._changed()
+            self.apply()
+
+    def apply(self) -> None:
+        """Apply the current values."""
+        for name, apply in self._appliers.items():
+            apply(self.get(name))
+        self._set_topic_defaults(self.topic_defaults())
 
     def topic_defaults(self) -> dict[str, str]:
         """Return the topic configs whose default these settings change."""

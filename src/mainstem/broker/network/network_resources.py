@@ -10,10 +10,11 @@ from mainstem.broker.network.framing import SCRATCH_BYTES
 from mainstem.broker.network.request_memory import RequestMemory
 from mainstem.broker.network.unauthenticated import Unauthenticated
 from mainstem.broker.network.unread_answers import UnreadAnswers
+from mainstem.open_files import connections_limit
 
 
 class NetworkResources:
-    """The limits and the memory of all connections. ``connections_max`` changes with the setting."""
+    """The limits and the memory of all connections."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self.connections_max = 0
@@ -26,6 +27,10 @@ class NetworkResources:
         self.unauthenticated = Unauthenticated(int(config.get("mainstem.unauthenticated.connections.max")))
         self.unread = UnreadAnswers(int(config.get("mainstem.queued.max.response.bytes")), self.idle_s_max)
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+
+    def limit_connections(self, connections_max: int) -> None:
+        """Take the value of ``max.connections``, as far as the process may open files."""
+        self.connections_max = min(connections_max, connections_limit())
 
 
 def _request_memory(config: BrokerConfig) -> RequestMemory:

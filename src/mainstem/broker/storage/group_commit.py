@@ -108,7 +108,9 @@ class GroupCommit:
             return
         queue = self._queues.get(log)
         if queue is None or not queue.is_scheduled:
-            done(PartitionOfflineError(f"{log.topic_partition} does not take writes: its disk failed"))
+            done(
+                PartitionOfflineError(f"{log.topic_partition} takes no writes: {log.offline_reason or 'the log stops'}")
+            )
             return
         queue.waiting.append((next_offset, done))
 

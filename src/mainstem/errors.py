@@ -228,7 +228,7 @@ class DamagedRecordsError(CorruptBatchError):
         advice = (
             "restore the partition's files from a copy, or step over these offsets: on_damaged=skip (Spark: onDamaged)"
             if last_offset is not None
-            else "the log does not say how far the damage goes: restore the partition's files, or begin behind it"
+            else "the log does not say how far the damage goes: restore the partition's files, or begin after it"
         )
         super().__init__(f"{self.offsets} cannot be read: {reason}; {advice}")
 

@@ -41,7 +41,7 @@ def fields(**values: object) -> dict[str, Any]:
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, object]:
-    """An event's fields: those that it was given, and those that its text was made of."""
+    """An event's fields: its own, and the arguments of its text."""
     found: dict[str, object] = {}
     arguments = record.args.values() if isinstance(record.args, Mapping) else record.args or ()
     for argument in arguments:

@@ -100,10 +100,10 @@ class Record:
 
 
 class Position(Mapping[TopicPartition, int]):
-    """An immutable map topic partition → next offset (exclusive). A partition that is absent stands at 0.
+    """An immutable map topic partition → next offset (exclusive). A partition that is absent is at 0.
 
     Text form: ``flights/0:17,flights/3:9``, sorted by topic, then partition number; the empty position is the empty
-    string. It is safe in a URL's query and in an HTTP header as it stands. ``parse`` also takes a position of a
+    string. It is safe in a URL's query and in an HTTP header without escapes. ``parse`` also takes a position of a
     PostgreSQL database that is captured, as ``pg_current_wal_lsn()`` gives it: ``pg:shop:0/16B3748``, or
     ``pg:0/16B3748`` where a view derives from one database only.
     """
@@ -125,7 +125,7 @@ class Position(Mapping[TopicPartition, int]):
 
     @classmethod
     def parse(cls, text: str) -> Position:
-        """Read the text form; the order of its parts is free, a partition may stand in it once.
+        """Read the text form; the order of its parts is free, a partition may occur in it once.
 
         Raises PositionFormatError, which says what part is wrong.
         """
@@ -140,7 +140,7 @@ class Position(Mapping[TopicPartition, int]):
                 raise PositionFormatError(f"{part.strip()!r} is not TOPIC/PARTITION:NEXT_OFFSET, e.g. flights/0:17")
             topic_partition = TopicPartition(match[1], int(match[2]))
             if topic_partition in entries:
-                raise PositionFormatError(f"{topic_partition} stands twice in the position")
+                raise PositionFormatError(f"{topic_partition} occurs twice in the position")
             entries[topic_partition] = int(match[3])
         return cls(entries)
 

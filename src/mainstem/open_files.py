@@ -1,4 +1,4 @@
-"""How many files and connections a process may have open, and how they share what there is.
+"""How many files and connections a process may open, and how they share the limit.
 
 A socket is a file to the kernel: connections that took all descriptors would keep the log from opening a segment. So
 the log's segments have a part of their own, some are kept back for what is opened for a moment, and connections get the
@@ -32,11 +32,11 @@ def open_files_limit() -> int:
 
 
 def segment_files_limit() -> int:
-    """How many segment files the log keeps open: a quarter of the limit at most."""
+    """The most segment files that the log keeps open: a quarter of the limit at most."""
     return max(1, min(SEGMENT_FILES_MAX, open_files_limit() // 4))
 
 
 def connections_limit() -> int:
-    """How many connections leave the log its files: half of the limit where that is low."""
+    """The most connections that leave the log its files: half of the limit where that is low."""
     limit = open_files_limit()
     return max(1, limit // 2, limit - 2 * segment_files_limit() - _KEPT_BACK) if limit > 2 * _KEPT_BACK else limit // 2

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mainstem.log.files.small_files import make_directory
-from mainstem.log.recovery.truncated_tail import keep_tail, keep_whole, proven_end_behind
+from mainstem.log.recovery.truncated_tail import keep_tail, keep_whole, proven_end_after
 from mainstem.log.segments.segment import Segment, SegmentContext
 from mainstem.record.header import read_header
 from mainstem.testing.disk import FaultyDisk
@@ -29,14 +29,14 @@ def segment_of(disk: FaultyDisk, base_offset: int, count: int) -> Segment:
 
 def test_the_highest_proven_offset_behind_a_cut_is_found(disk: FaultyDisk) -> None:
     first, second = segment_of(disk, 0, 5), segment_of(disk, 5, 3)
-    assert proven_end_behind(first, len(BATCH), 1, [second]) == 8
-    assert proven_end_behind(first, len(BATCH), 1, []) == 5
+    assert proven_end_after(first, len(BATCH), 1, [second]) == 8
+    assert proven_end_after(first, len(BATCH), 1, []) == 5
 
 
 def test_behind_a_torn_tail_nothing_is_proven(disk: FaultyDisk) -> None:
     segment = segment_of(disk, 0, 2)
     segment.file().write(2 * len(BATCH), [BATCH[:-1]])
-    assert proven_end_behind(segment, 2 * len(BATCH), 2, []) is None
+    assert proven_end_after(segment, 2 * len(BATCH), 2, []) is None
 
 
 def test_a_tail_is_kept_byte_for_byte_and_durably(disk: FaultyDisk) -> None:

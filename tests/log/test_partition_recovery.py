@@ -536,5 +536,5 @@ def test_what_lies_behind_damage_is_searched_once_and_not_at_every_read(monkeypa
     searched = read_damage()
     for _ in range(3):
         assert read_damage() == searched
-    monkeypatch.setattr(log._segments[0], "_behind_damage", {})
+    monkeypatch.setattr(log._segments[0], "_after_damage", {})
     assert read_damage() > searched + 900_000

@@ -211,7 +211,7 @@ def test_the_decompression_limit_stops_before_the_batch() -> None:
     bomb = build_batch([NewRecord(None, bytes(10**6))], compression=Compression.ZSTD, base_offset=3)
     options = DecodeOptions(batch_bytes_max=10**5)
     assert _decode(sample() + bomb, options=options).next_offset == 3
-    with pytest.raises(CorruptBatchError, match="offset 3: zstd data would come to more than the limit"):
+    with pytest.raises(CorruptBatchError, match="offset 3: zstd data would exceed the limit"):
         _decode(bomb, 3, options=options)
 
 

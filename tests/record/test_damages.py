@@ -88,7 +88,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     "record count: fewer than there are": ("caught", _field(57, ">i", 2)),
     "records: flipped": ("caught", _flipped(70)),
     "records: cut off": ("caught", _payload(lambda payload: payload[:-1])),
-    "records: bytes behind the last": ("caught", _payload(lambda payload: payload + b"\x00")),
+    "records: bytes after the last": ("caught", _payload(lambda payload: payload + b"\x00")),
     "records: compressed bytes cut off": ("caught", _payload(lambda payload: payload[:-3], Compression.LZ4)),
     "records: compressed bytes replaced": ("caught", _payload(lambda payload: b"\x00" * 40, Compression.GZIP)),
     "record length: negative": ("caught", _record(0, 0, -1, -1, 0, size=-1)),

@@ -134,7 +134,7 @@ def encode_request(body: Message, version: int, *, correlation_id: int, client_i
 
 
 def decode_response(frame: Buffer, api_key: int, version: int) -> Response:
-    """The answer to a request of ``api_key`` and ``version``. Raises FrameError; bytes behind it are ignored."""
+    """The answer to a request of ``api_key`` and ``version``. Raises FrameError; bytes after it are ignored."""
     message = entity(api_key, version, False)
     try:
         (correlation_id,) = _INT32.unpack_from(frame, 0)

@@ -4,7 +4,7 @@
     mainstem-expect-end          append only if this is the partition's log end offset
     mainstem-idempotency-key     append once: the record of the same idempotency key is answered instead
 
-Offsets are decimal text. Each header stands at most once in a record. A condition that does not hold is answered with
+Offsets are decimal text. Each header occurs at most once in a record. A condition that does not hold is answered with
 a text of one form, ``condition_text``, which ``parse_condition`` reads back: that is how the actual offset gets through
 any Kafka client. Pure functions; safe from any thread.
 """
@@ -26,7 +26,7 @@ ABSENT: Final = -1
 """The last offset of a key that has no record."""
 IDEMPOTENCY_KEY_BYTES_MAX: Final = 255
 MARKED_RECORDS_MAX: Final = 1000
-"""How many records of one append may ask for more: each costs a look into the index."""
+"""The most records of one append that may have such headers: each costs a lookup in the index."""
 _OFFSET = re.compile(rb"-1|[0-9]{1,19}")
 _OFFSET_MAX: Final = 2**63 - 1
 _CONDITION = re.compile(
@@ -66,7 +66,7 @@ def read_marks(
         index = first_index + header.record
         mark = marks.get(index, AppendMarks())
         if getattr(mark, field) is not None:
-            raise _refusal(index, header, "stands twice in the record")
+            raise _refusal(index, header, "occurs twice in the record")
         marks[index] = _with(mark, index, header)
     if len(marks) > MARKED_RECORDS_MAX:
         raise InvalidRecordError(

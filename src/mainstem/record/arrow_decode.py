@@ -45,7 +45,7 @@ from mainstem.record.reader import read_control_type, read_records
 
 @dataclass(frozen=True, slots=True)
 class DecodeOptions:
-    """``batch_bytes_max`` bounds what one compressed batch may come to, ``total_bytes_max`` what one call decodes."""
+    """``batch_bytes_max`` bounds one decompressed batch, ``total_bytes_max`` what one call decodes."""
 
     verify_crc: bool = True
     batch_bytes_max: int = DECOMPRESSED_BYTES_MAX
@@ -53,7 +53,7 @@ class DecodeOptions:
 
     def __post_init__(self) -> None:
         if not 0 < self.batch_bytes_max <= INT32_MAX or not 0 < self.total_bytes_max <= INT32_MAX:
-            raise InputError("the limits of a decode lie between 1 byte and 2 GiB")
+            raise InputError("the limits of a decode must be between 1 byte and 2 GiB")
 
 
 AbortedTransactions = Sequence[tuple[int, int]]
@@ -142,7 +142,7 @@ class _Decoding:
             self._options.verify_crc,
         )
         self.table = self._scanned = table[:rows]
-        self.next_offset = self._behind(rows)
+        self.next_offset = self._offset_after(rows)
         if reason == native.AT_END_OFFSET:
             self.next_offset = max(self._start_offset, self._end_offset)
         elif reason == native.AT_BAD_BATCH:
@@ -151,7 +151,7 @@ class _Decoding:
             self._problem = self._of_another_format()
 
     def select(self, aborted: AbortedTransactions) -> None:
-        """Leave out control batches and what aborted transactions wrote."""
+        """Leave out control batches and the records of aborted transactions."""
         is_aborted = self._aborted_batches(aborted) if aborted else np.zeros(len(self.table), np.bool_)
         is_data = self.table[:, native.ATTRIBUTES] & CONTROL_BIT == 0
         is_ahead = self.table[:, native.BASE_OFFSET] + self.table[:, native.LAST_DELTA] >= self._start_offset
@@ -185,20 +185,20 @@ class _Decoding:
         if self._problem is not None and self.next_offset <= self._start_offset:
             raise self._problem
 
-    def _behind(self, rows: int) -> int:
+    def _offset_after(self, rows: int) -> int:
         """The next offset after so many of the scanned batches."""
         if rows == 0:
             return self._start_offset
         last = self._scanned[rows - 1]
-        behind = int(last[native.BASE_OFFSET] + last[native.LAST_DELTA]) + 1
-        return max(self._start_offset, min(behind, self._end_offset))
+        after = int(last[native.BASE_OFFSET] + last[native.LAST_DELTA]) + 1
+        return max(self._start_offset, min(after, self._end_offset))
 
     def _cut(self, row: int, problem: CorruptBatchError | None = None, *, next_offset: int | None = None) -> None:
         """End the work before the batch in this row of ``table``, or within it, before ``next_offset``."""
         at = int(self.table[row, native.AT])
         self.consumed_bytes = at
         if next_offset is None:
-            self.next_offset = self._behind(int(np.searchsorted(self._scanned[:, native.AT], at)))
+            self.next_offset = self._offset_after(int(np.searchsorted(self._scanned[:, native.AT], at)))
             self.table = self.table[:row]
         else:
             self.next_offset = next_offset

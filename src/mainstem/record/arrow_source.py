@@ -45,7 +45,7 @@ def fields_of(column: Any, what: str) -> Fields:
     data = array.buffers()[2]
     sizes = np.diff(offsets)
     if len(array) and (offsets[0] < 0 or sizes.min() < 0 or offsets[-1] > (0 if data is None else data.size)):
-        raise InputError(f"{what}: the array's offsets lie outside its data")
+        raise InputError(f"{what}: the array's offsets are outside its data")
     if array.null_count:
         sizes[array.is_null().to_numpy(zero_copy_only=False)] = -1
     return Fields(offsets[:-1] + (0 if data is None else data.address), sizes, array)
@@ -81,7 +81,7 @@ def header_fields_of(column: Any) -> HeaderFields:
     offsets = array.offsets.to_numpy().astype(np.int64)
     counts = np.diff(offsets)
     if len(array) and (offsets[0] < 0 or counts.min() < 0 or offsets[-1] > len(entries)):
-        raise InputError("headers: the array's offsets lie outside its data")
+        raise InputError("headers: the array's offsets are outside its data")
     if array.null_count:
         counts[array.is_null().to_numpy(zero_copy_only=False)] = 0
     if len(names.sizes) and names.sizes.min() < 0:

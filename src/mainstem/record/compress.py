@@ -44,7 +44,7 @@ _FIRST_GUESS_BYTES_MIN = 64 * 1024
 
 
 class DecompressedSizeError(CorruptBatchError):
-    """Data that would come to more than the caller's limit; it may be sound."""
+    """Data that would exceed the caller's limit; it may be valid."""
 
 
 def compress(codec: Compression, data: Buffer, *, level: int | None = None) -> Buffer:
@@ -63,7 +63,7 @@ def compress(codec: Compression, data: Buffer, *, level: int | None = None) -> B
 def decompress(codec: Compression, data: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
     """Decompress ``data``; NONE returns it as it is.
 
-    Raises CorruptBatchError when it cannot be decompressed, DecompressedSizeError when it would come to more than
+    Raises CorruptBatchError when it cannot be decompressed, DecompressedSizeError when it would exceed
     ``limit_bytes``.
     """
     if codec is Compression.NONE:
@@ -119,7 +119,7 @@ def _decompress_snappy(data: memoryview, limit_bytes: int) -> bytearray:
 def _decompress_snappy_block(block: memoryview, before_bytes: int, limit_bytes: int) -> bytearray:
     size = cramjam.snappy.decompress_raw_len(block)
     if before_bytes + size > limit_bytes:
-        raise DecompressedSizeError(f"snappy data would come to more than the limit of {limit_bytes} bytes")
+        raise DecompressedSizeError(f"snappy data would exceed the limit of {limit_bytes} bytes")
     if size > len(block) * _SNAPPY_RATIO_MAX:
         raise CorruptBatchError(f"a snappy block of {len(block)} bytes claims {size}")
     output = bytearray(size)
@@ -147,7 +147,7 @@ def _decompress_bounded(codec: Compression, data: memoryview, limit_bytes: int) 
                 raise
             if guess >= limit_bytes:
                 raise DecompressedSizeError(
-                    f"{codec.name.lower()} data would come to more than the limit of {limit_bytes} bytes"
+                    f"{codec.name.lower()} data would exceed the limit of {limit_bytes} bytes"
                 ) from error
             del output  # before the larger one is made
             guess *= 4

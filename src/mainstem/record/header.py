@@ -119,7 +119,7 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buffer: Buffer, file_position: int = 0) -> BatchHeader:
-    """Read the header that starts at ``file_position``; the records behind it need not be there.
+    """Read the header that starts at ``file_position``; the records after it need not be there.
 
     Raises CorruptBatchError when fewer than 61 bytes are left, when the magic is not 2, or when the length is one that
     no batch can have.

@@ -1,7 +1,7 @@
-"""Which record is the latest of its key, over many batches, in a bounded map; and batches without the records that go.
+"""Finds the latest record of each key over many batches, in a bounded map, and builds batches without the others.
 
 ``KeyOffsets`` is filled batch by batch, in the order of the offsets, until it is full; then ``filtered`` takes the
-records out of batches that are not the latest of their key. A record behind what was covered always stays. Batches are
+records out of batches that are not the latest of their key. A record after what was covered always stays. Batches are
 given whole and proven by their checksum; CorruptBatchError says that a batch's records do not add up all the same.
 
 Memory: 24 bytes for each key that fits, at a load of at most 90 %, and the plain records of the batches of one call.
@@ -61,7 +61,7 @@ class KeyOffsets:
         self.is_full = False
 
     def add(self, batches: Sequence[Batch], start_offset: int) -> None:
-        """Take in the records at or behind ``start_offset``, until the map is full. Raises CorruptBatchError."""
+        """Take in the records at or after ``start_offset``, until the map is full. Raises CorruptBatchError."""
         for group, source, table in _sources_of(batches):
             walked, added, covered, no_room_for = native.map_keys(
                 source, table, (start_offset, self._room), self._key, self._hashes, self._offsets

@@ -43,7 +43,7 @@ class DecodedRecord(NamedTuple):
 
 
 class EndMarker(NamedTuple):
-    """How a control batch ends its producer's transaction, and the epoch of the coordinator that said so."""
+    """How a control batch ends its producer's transaction, and its coordinator's epoch."""
 
     control_type: ControlType
     coordinator_epoch: int
@@ -59,7 +59,7 @@ class AbortedTransaction(NamedTuple):
 def read_records(batch: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> list[DecodedRecord]:
     """The records of the batch at the start of ``batch``, those of a control batch included.
 
-    Bytes behind the batch are ignored. Raises CorruptBatchError.
+    Bytes after the batch are ignored. Raises CorruptBatchError.
     """
     header = read_header(batch)
     if len(batch) < header.size_bytes:
@@ -174,7 +174,7 @@ def parse_records(header: BatchHeader, data: memoryview) -> list[DecodedRecord]:
 
 
 def iter_parsed(header: BatchHeader, data: memoryview, *, ignores_time: bool = False) -> Iterator[DecodedRecord]:
-    """``parse_records``, one after the other: what it raises may come behind good records.
+    """``parse_records``, one after the other: what it raises may come after good records.
 
     With ``ignores_time`` a timestamp may be one that 64 bits do not hold.
     """
@@ -194,7 +194,7 @@ def iter_parsed(header: BatchHeader, data: memoryview, *, ignores_time: bool = F
             yield record
             index += 1
         if cursor.at != cursor.end:
-            raise CorruptBatchError(f"{cursor.end - cursor.at} bytes behind the last record")
+            raise CorruptBatchError(f"{cursor.end - cursor.at} bytes after the last record")
     except CorruptBatchError as error:
         raise CorruptBatchError(f"record batch at offset {header.base_offset}, record {index}: {error}") from None
 

@@ -1,7 +1,7 @@
 """The check of each record that a producer sends, as Apache Kafka's LogValidator does it.
 
 Contract: records that pass can be read, compacted and compressed again. Every length, every offset delta and the bytes
-behind the last record are checked. Two walkers give the same verdict: the native one, and the plain reader while the
+after the last record are checked. Two walkers give the same verdict: the native one, and the plain reader while the
 native one is not loaded. No walker keeps an object for each record.
 
 The native walker is machine code that is kept on the machine (``walk_code``): ``load_kept`` loads it in a millisecond.
@@ -29,9 +29,9 @@ from mainstem.record.native.walk_code import ASKED, Walk, build_walk, kept_walk
 from mainstem.record.reader import iter_parsed
 
 PLAIN_RECORDS_MAX: Final = 10_000
-"""How many records of a batch the plain reader walks (10 µs each) rather than wait for the native walk."""
+"""The most records of a batch that the plain reader walks (10 µs each) and does not leave to the native walk."""
 BROKEN_RECORDS_MAX: Final = 1000
-"""How many records that break a rule are named; the count says how many there are."""
+"""The most records that break a rule and are named; the count has all of them."""
 _KERNEL: Final = "mainstem.record.native.native_check"
 _FOUND_FIELDS: Final = 3
 _SHORT_BYTES: Final = 1 << 20
@@ -157,7 +157,7 @@ def _check_natively(walk: Walk, header: BatchHeader, records: Buffer, rules: Rec
     if status == BAD_OFFSET:
         raise _bad_offset(walked)
     if status == BYTES_LEFT:
-        raise CorruptBatchError("bytes are left behind the last record")
+        raise CorruptBatchError("bytes are left after the last record")
     if status == BAD_TIME:
         raise CorruptBatchError(f"record {walked}: a timestamp of more than 64 bits")
     if status != SOUND:

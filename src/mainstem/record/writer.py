@@ -221,7 +221,7 @@ def assemble_batch(header: BatchHeader, payload: Buffer) -> bytes:
 def _assemble(header: BatchHeader, rows: Sequence[NewRecord], offset_deltas: Iterable[int]) -> bytes:
     base = header.base_timestamp
     if not all(INT64_MIN <= row.timestamp_ms - base <= INT64_MAX for row in rows):
-        raise InputError("the timestamps of a record batch lie further apart than 63 bits")
+        raise InputError("the timestamps of a record batch differ by more than 63 bits")
     payload = b"".join(
         _record(row.key, row.value, encoded_headers(row.headers), row.timestamp_ms - base, offset_delta)
         for row, offset_delta in zip(rows, offset_deltas, strict=True)

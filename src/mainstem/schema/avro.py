@@ -178,7 +178,7 @@ def read_value(data: bytes, record: AvroType) -> dict[str, Any]:
     reader = _Reader(data)
     found: dict[str, Any] = reader.read(record, 0)
     if reader.at != len(data):
-        raise SchemaError(f"the value has {len(data) - reader.at} bytes behind its last field")
+        raise SchemaError(f"the value has {len(data) - reader.at} bytes after its last field")
     return found
 
 

@@ -158,7 +158,7 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
 def decode_records(
     values: pa.Array, skipped: int, writer: AvroType, reader: AvroType, schema: pa.Schema
 ) -> DecodedRows:
-    """Read the records behind the first ``skipped`` bytes of each value."""
+    """Read the records after the first ``skipped`` bytes of each value."""
     sources = [_source(name, writer, reader) for name in schema.names]
     is_flat = not any(each.type.without_null()[0].is_nested for each in writer.fields)
     make = _natively if is_flat else _plainly
@@ -292,7 +292,7 @@ class _Cells:
 
 
 def _column(cells: _Cells, kind: AvroType, wanted: pa.DataType) -> pa.Array:
-    """The cells as a column; what does not fit is null. Says the same as ``_cell``, of all at once."""
+    """The cells as a column; a value that does not fit is null. Does for all cells what ``_cell`` does for one."""
     if kind.kind in ("bytes", "string", "fixed"):
         return _column_of_bytes(cells.bytes(), kind, wanted)
     null = cells.is_null
@@ -331,7 +331,7 @@ def _moments(numbers: Any, null: Any, kind: AvroType, wanted: pa.DataType) -> pa
 
 
 def _factor(kind: AvroType, wanted: pa.DataType) -> int:
-    """How many of the column's units one of the field's has; 0 where the one is not read as the other."""
+    """The number of the column's units in one unit of the field; 0 if the field cannot be read as the column."""
     if pa.types.is_date32(wanted):
         return 1 if kind.logical == "date" else 0
     if not pa.types.is_timestamp(wanted) or "timestamp" not in kind.logical:

@@ -28,7 +28,7 @@ def columns_of(ddl: str) -> tuple[Column, ...]:
 
 
 def parts_of(ddl: str) -> list[str]:
-    """The parts between the commas that stand outside of brackets and quotes. Raises DefinitionError."""
+    """The parts between the commas outside of brackets and quotes. Raises DefinitionError."""
     parts: list[str] = []
     depth, part = 0, ""
     for token in _TOKEN.findall(ddl):
@@ -59,7 +59,7 @@ def readable_type(text: str) -> str:
 
 
 def nested_parts(name: str) -> tuple[str, str]:
-    """``ARRAY``, ``MAP`` or ``STRUCT`` of a canonical type, and what stands between its brackets; empty for another."""
+    """``ARRAY``, ``MAP`` or ``STRUCT`` of a canonical type, and the text between its brackets; empty for another."""
     opening = name.partition("<")[0].strip().upper()
     if opening not in ("ARRAY", "MAP", "STRUCT"):
         return "", ""

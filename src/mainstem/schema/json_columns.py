@@ -149,7 +149,7 @@ class Cells:
         texts = _text_buffers(self)
         offsets = texts.offsets.astype(np.int64)
         is_text = self.of(native.TEXT) | self.of(native.ESCAPED)
-        # Kernels take a text's quotes to be there: the byte before it and the one behind it are not looked at.
+        # Kernels take a text's quotes to be there: the byte before it and the one after it are not looked at.
         padded = np.concatenate([np.zeros(1, np.uint8), texts.data, np.zeros(1, np.uint8)])
         quotes = is_text.astype(np.int64)
         kinds = np.where(is_text, np.uint8(native.TEXT), self.kinds)
@@ -416,7 +416,7 @@ def _map_column(cells: Cells, kind: pa.DataType) -> Column:
 
 
 class _Elements(NamedTuple):
-    """The elements of all rows' lists or maps, one behind the other; ``offsets``: where each row's begin."""
+    """The elements of all rows' lists or maps, one after the other; ``offsets``: where each row's begin."""
 
     offsets: Numbers
     names: Cells

@@ -103,7 +103,7 @@ def _without_open(original: Any) -> Any:
 
 def _only_last_segment(original: Any) -> Any:
     def find(self: LogSegments, offset: int, end: Any) -> Any:
-        return end.segment.indexes().aborted.find(offset, end.segment.indexes().bound_behind(end.file_position))
+        return end.segment.indexes().aborted.find(offset, end.segment.indexes().bound_after(end.file_position))
 
     return find
 

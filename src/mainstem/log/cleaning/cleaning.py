@@ -70,7 +70,7 @@ class Cleaning:
     # Retention
 
     def expire(self, now_ms: int) -> int:
-        """Move the log start behind what ``retention.ms`` and ``retention.bytes`` do not keep; the log start.
+        """Move the log start past what ``retention.ms`` and ``retention.bytes`` do not keep; the log start.
 
         An idle active segment of which every record has expired is rolled, so that its records go, too. A segment's age
         is that of its newest record; where no record has a timestamp, that of the partition's opening.
@@ -92,7 +92,7 @@ class Cleaning:
         return log.log_start_offset
 
     def _expired_by_time(self, now_ms: int) -> int:
-        """How many of the oldest segments hold nothing that is young enough."""
+        """The number of oldest segments whose records are all too old to be kept."""
         retention_ms = self._log.config.retention_ms
         if retention_ms < 0:
             return 0
@@ -105,7 +105,7 @@ class Cleaning:
         return len(self._segments)
 
     def _expired_by_size(self) -> int:
-        """How many of the oldest segments can go while at least ``retention.bytes`` stay."""
+        """The number of oldest segments that can go while at least ``retention.bytes`` stay."""
         if self._log.config.retention_bytes < 0:
             return 0
         excess = self._log.size_bytes - self._log.config.retention_bytes

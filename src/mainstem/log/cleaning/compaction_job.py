@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 CLEANED = ".cleaned"
-"""Behind a file's name: a worker writes it; without an owner that takes it, it is removed."""
+"""Suffix of a file that a worker writes. Without an owner that takes it, it is removed."""
 SWAP = ".swap"
-"""Behind a file's name: it is whole and takes its place, also after a crash."""
+"""Suffix of a file that is whole: it replaces the file of that name, also after a crash."""
 
 
 class SegmentFile(NamedTuple):

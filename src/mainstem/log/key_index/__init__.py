@@ -1,7 +1,7 @@
 """Features beyond Kafka: the key index, conditional appends, idempotency keys.
 
 * ``key_index``: the index from key to latest offset of one partition
-* ``key_store``: the RocksDB store behind it
+* ``key_store``: its store, in RocksDB
 * ``key_layout``: keys and values of that store as bytes
 * ``key_entries``: index entries of record batches
 * ``index_build``: builds an index from a log

@@ -43,7 +43,7 @@ def _walk(disk: Disk, plan: BuildPlan) -> Iterator[tuple[BatchHeader, memoryview
 
 
 def _walk_file(file: DiskFile, start_offset: int, end_offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The batches in [start, end), proven. The file may grow behind them meanwhile."""
+    """The batches in [start, end), proven. The file may grow after them meanwhile."""
     at, size = 0, file.size_bytes()
     while at < size:
         header = read_header(file.read(at, HEADER_BYTES))

@@ -59,5 +59,5 @@ def read_batch(header: BatchHeader, batch: memoryview) -> IndexedBatch:
 
 
 def time_of(header: BatchHeader, now_ms: int) -> int:
-    """When a batch of the log was appended, as far as it says: its own time, never one to come."""
+    """When a batch was appended, as far as it is known: its own timestamp, but never a time in the future."""
     return now_ms if header.max_timestamp == NO_TIMESTAMP else min(header.max_timestamp, now_ms)

@@ -72,7 +72,7 @@ class KeyIndex:
         self._swept_to = b""
         self._to_sweep = 0
 
-    # How it stands
+    # Its state
 
     @property
     def wanted_parts(self) -> int:
@@ -204,7 +204,7 @@ class KeyIndex:
             self.fail(str(error))
 
     def abandon_build(self) -> None:
-        """The build came to nothing: it is wanted as before."""
+        """The build failed: it is wanted as before."""
         assert self.build is not None, "no build was started"
         generation, self.build = self.build.generation, None
         if self._wanted is None or self._wanted[0] != generation:

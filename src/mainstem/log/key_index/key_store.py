@@ -1,4 +1,4 @@
-"""The ordered store under the key index: a port, and RocksDB behind it. Keys and values are bytes.
+"""The ordered store under the key index: a port, and its implementation by RocksDB. Keys and values are bytes.
 
 Contract, which the index relies on:
 

@@ -224,7 +224,7 @@ class LogDirectory:
 
     @property
     def open_files(self) -> int:
-        """How many segment files are open."""
+        """The number of open segment files."""
         return len(self._context.open_files)
 
     @property
@@ -234,7 +234,7 @@ class LogDirectory:
 
     @property
     def offline(self) -> Mapping[TopicPartition, str]:
-        """The partitions that the disk did not let be opened, and what it said."""
+        """The partitions that could not be opened, and the disk's errors."""
         return self._unopened
 
     def holds(self, topic_partition: TopicPartition) -> bool:
@@ -243,7 +243,7 @@ class LogDirectory:
         return any(topic_partition in place for place in places)
 
     def expect(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Serve these, too: one that has no directory is made, empty, when it is first asked for."""
+        """Serve these partitions, too. One without a directory is created, empty, at its first use."""
         self._unmade |= set(topic_partitions).difference(self._partitions, self._waiting, self._unopened)
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog:

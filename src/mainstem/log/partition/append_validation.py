@@ -68,7 +68,7 @@ _QUICK_PLAIN_RECORDS: Final = 200
 """While the native walk is not loaded."""
 _QUICK_FEATURE_RECORDS: Final = 1000
 FEATURE_RECORDS_MAX: Final = 100_000
-"""How many records one append may have in a topic that looks at keys or headers of each: each becomes an object."""
+"""The most records of one append in a topic that reads the key or headers of each: each becomes an object."""
 
 
 class FrameCheck(Protocol):
@@ -137,7 +137,7 @@ class AppendCheck:
             return self._check(limit_bytes)
         except DecompressedSizeError:
             raise RecordTooLargeError(
-                f"a record batch comes to more than mainstem.max.decompressed.bytes={limit_bytes} when it is "
+                f"a record batch has more than mainstem.max.decompressed.bytes={limit_bytes} when it is "
                 "decompressed: send smaller batches"
             ) from None
 
@@ -268,7 +268,7 @@ def _refusal(
 def _changed(
     header: BatchHeader, data: memoryview, records: Buffer, config: LogConfig, max_timestamp: int
 ) -> bytes | None:
-    """The batch as it is to be stored, where that is not as it came."""
+    """The batch as it is stored, if the topic's configs change it."""
     mended = header
     if header.max_timestamp != max_timestamp and not config.uses_log_append_time:
         mended = header._replace(max_timestamp=max_timestamp)

@@ -38,7 +38,7 @@ _TABLE: Mapping[tuple[str, ConfigType, str | int], str] = {
     ("cleanup.policy", CLEANUP_POLICY, "delete"): "What may remove old records: delete (by retention), compact (the "
     "latest of each key stays), both, or none",
     ("compression.type", one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), "producer"): "The codec "
-    "that batches are stored with; producer keeps each as it came",
+    "that batches are stored with; producer keeps each as it was sent",
     ("compression.gzip.level", GZIP_LEVEL, -1): "The level of compression.type=gzip, from 1 to 9; -1: the codec's "
     "default",
     ("compression.lz4.level", whole(1, 17), 9): "Kafka's level of compression.type=lz4; here there is one, the fast "
@@ -58,7 +58,7 @@ _TABLE: Mapping[tuple[str, ConfigType, str | int], str] = {
     "acknowledgement",
     ("flush.ms", long(0), INT64_MAX): "Kafka's fsync interval in time; flush=commit syncs before each acknowledgement",
     ("follower.replication.throttled.replicas", THROTTLED_REPLICAS, ""): _NO_REPLICAS,
-    ("index.interval.bytes", whole(0), 4096): "About how many bytes of log lie between two entries of the offset index",
+    ("index.interval.bytes", whole(0), 4096): "About how many bytes of log are between two entries of the offset index",
     ("leader.replication.throttled.replicas", THROTTLED_REPLICAS, ""): _NO_REPLICAS,
     ("local.retention.bytes", long(-2), -2): _NO_REMOTE_STORAGE,
     ("local.retention.ms", long(-2), -2): _NO_REMOTE_STORAGE,
@@ -75,10 +75,10 @@ _TABLE: Mapping[tuple[str, ConfigType, str | int], str] = {
     ("mainstem.max.decompressed.bytes", whole(1, DECOMPRESSED_BYTES_MAX), 134_217_728): "The most that a record batch "
     "may come to when it is decompressed; a larger one is refused as MESSAGE_TOO_LARGE",
     ("mainstem.value.schema.validation", BOOLEAN, "false"): "As confluent.value.schema.validation; either turns it on",
-    ("max.message.bytes", whole(0), 1_048_588): "The largest record batch that is accepted, as it came",
-    ("message.timestamp.after.max.ms", long(0), 3_600_000): "How far a record's CreateTime may lie after the log's "
+    ("max.message.bytes", whole(0), 1_048_588): "The largest record batch that is accepted, as it was sent",
+    ("message.timestamp.after.max.ms", long(0), 3_600_000): "How far a record's CreateTime may be after the log's "
     "clock",
-    ("message.timestamp.before.max.ms", long(0), INT64_MAX): "How far a record's CreateTime may lie before the log's "
+    ("message.timestamp.before.max.ms", long(0), INT64_MAX): "How far a record's CreateTime may be before the log's "
     "clock",
     ("message.timestamp.type", one_of("CreateTime", "LogAppendTime"), "CreateTime"): "Whether a record keeps its "
     "producer's timestamp or gets the log's",

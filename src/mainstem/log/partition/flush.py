@@ -57,7 +57,7 @@ class Flush:
 
     @property
     def is_small(self) -> bool:
-        """Whether it syncs one file, a few pages of it, and no directory: what a quick disk does in no time."""
+        """Whether it syncs a few pages of one file, and no directory: a fast disk does that at once."""
         return self.size_bytes <= SMALL_BYTES and len(self._files) == 1 and not self._directories
 
     def run(self) -> None:

@@ -54,7 +54,7 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int, current_epoch: int) -> EpochEndOffset:
-        """Where ``epoch`` ended, or the greatest one before it that has written; older than all, where the first began.
+        """The end of ``epoch``, or of the greatest earlier one that has written; before the first one, its begin.
 
         The rule is that of Kafka's OffsetForLeaderEpoch.
         """
@@ -67,7 +67,7 @@ class LeaderEpochs:
         return EpochEndOffset(self._entries[slot - 1].epoch if slot else epoch, end)
 
     def truncate_end(self, offset: int) -> None:
-        """Forget epochs that began at or behind ``offset``."""
+        """Forget epochs that began at or after ``offset``."""
         while self._entries and self._entries[-1].start_offset >= offset:
             self._entries.pop()
 

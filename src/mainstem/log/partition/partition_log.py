@@ -67,7 +67,7 @@ class AppendResult(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """How a partition stands."""
+    """The state of a partition."""
 
     segments: int
     size_bytes: int
@@ -103,8 +103,8 @@ class PartitionLog(PartitionReads):
         self._dirty: dict[Segment, None] = {}
         self._unsynced_directories: dict[PurePath, None] = dict.fromkeys(state.unsynced_directories)
         self._flush_in_flight: Flush | None = None
-        self.features: AppendFeatures | None = None  # what the topic's log features see of each append
-        self.needs_checkpoint = True  # for the checkpoints: set by whatever changes what they say, taken down by them
+        self.features: AppendFeatures | None = None  # the topic's log features, which check and index each append
+        self.needs_checkpoint = True  # set by each change that a checkpoint file has to show; the checkpoints clear it
         self._unsynced_bytes = 0
         self._unsynced_since_s = 0.0
         self._unwritten_bytes = 0
@@ -127,7 +127,7 @@ class PartitionLog(PartitionReads):
         return sum(segment.size_bytes for segment in self._segments)
 
     def statistics(self) -> Statistics:
-        """How the partition stands."""
+        """The state of the partition."""
         return Statistics(
             len(self._segments),
             self.size_bytes,

@@ -119,8 +119,8 @@ class PartitionReads:
 
     def _damage(self, offset: int, end: int, error: CorruptBatchError) -> DamagedRecordsError:
         """The unreadable range from ``offset``: up to the next valid batch, or to the ``end`` of the read."""
-        behind = self._segments.next_proven(offset)
-        last_offset = (end if behind is None else min(behind, end)) - 1
+        after = self._segments.next_proven(offset)
+        last_offset = (end if after is None else min(after, end)) - 1
         return DamagedRecordsError(self.topic_partition, offset, last_offset, str(error))
 
     def _find_stable_end(self, last_stable: int) -> LogPlace:
@@ -160,7 +160,7 @@ class PartitionReads:
         return greatest_timestamp(self._segments, self._committed_end, self.log_start_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
-        """Where the leader epoch ended, or the greatest before it that has written; (-1, -1) when there is none."""
+        """The end of the leader epoch, or of the greatest earlier one that has written; (-1, -1) without one."""
         return self._leader_epochs.end_offset_for(epoch, self.high_watermark, self.leader_epoch)
 
     @property

@@ -242,14 +242,14 @@ class ProducerState:
         self._find_first_unstable()
 
     def decide(self, high_watermark: int) -> None:
-        """Markers below the high watermark cannot be taken back: what they end is stable."""
+        """Markers below the high watermark cannot be truncated: the transactions that they end are stable."""
         if self._undecided and self._undecided[0].last_offset < high_watermark:
             while self._undecided and self._undecided[0].last_offset < high_watermark:
                 self._undecided.popleft()
             self._find_first_unstable()
 
     def _find_first_unstable(self) -> None:
-        """Where the oldest transaction began that is open, or whose marker may still be taken back."""
+        """The first offset of the oldest transaction that is open, or whose marker may still be truncated."""
         offsets = [ended.first_offset for ended in self._undecided]
         if self.open_transactions.first_offset is not None:
             offsets.append(self.open_transactions.first_offset)

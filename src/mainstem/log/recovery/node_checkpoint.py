@@ -3,7 +3,7 @@
 A recovery point that is too high would let damage pass for durable, and Kafka's checkpoint files carry no checksum. So
 this one is what a start believes; Kafka's three are written beside it for Kafka's tools, and read only when this one is
 missing. It also holds the node's leader epoch, and ties each line to a topic's id, so that a topic that was deleted and
-made again does not inherit offsets.
+recreated does not inherit offsets.
 
 Text: version; ``leader-epoch N``; for each partition ``topic partition topic-id recovery-point log-start-offset``; and
 ``crc32c`` with the checksum of all before, in hexadecimal. Pure functions.

@@ -53,7 +53,7 @@ from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.partition.partition_reads import PartitionState
 from mainstem.log.partition.producer_snapshot import read_newest_snapshot
 from mainstem.log.partition.producer_state import ProducerState
-from mainstem.log.recovery.truncated_tail import keep_tail, keep_whole, proven_end_behind
+from mainstem.log.recovery.truncated_tail import keep_tail, keep_whole, proven_end_after
 from mainstem.log.segments.batch_scan import walk_verified
 from mainstem.log.segments.index_checksums import IndexChecksums
 from mainstem.log.segments.log_segments import link
@@ -65,11 +65,11 @@ _LOG: Final = logging.getLogger(__name__)
 
 _REWRITE_CHUNK_BYTES: Final = 1 << 20
 _EPOCH_MAX: Final = 2**30
-"""More starts than any node has seen: where the checkpoint is gone, rot in a batch's epoch goes no further."""
+"""The greatest leader epoch that is believed when the checkpoint is gone: more starts than any node has seen."""
 
 
 class Partition(NamedTuple):
-    """Which partition, and where and how it lives."""
+    """A partition to open: its directory, its name, its topic's id and its configs."""
 
     directory: PurePath
     topic_partition: TopicPartition
@@ -231,7 +231,7 @@ class _Recovery:
             slot, is_damaged = slot + 1, False
             indexes = self._new_indexes(self._segments[slot].base_offset)
         if is_damaged:
-            return indexes.end_offset, self._resume_behind(segment, indexes)
+            return indexes.end_offset, self._resume_after(segment, indexes)
         segment.activate(indexes)
         self._write_seal(segment, indexes.end_offset)
         return indexes.end_offset, indexes.end_offset
@@ -245,8 +245,8 @@ class _Recovery:
             state = ProducerState((), min(self._last_known.log_start_offset, end.offset_min))
         self._producers = state
         start = self._producers.end_offset
-        behind = [each for each, segment in enumerate(self._segments[: slot + 1]) if segment.base_offset <= start]
-        for segment in self._segments[behind[-1] if behind else 0 : slot]:
+        reached = [each for each, segment in enumerate(self._segments[: slot + 1]) if segment.base_offset <= start]
+        for segment in self._segments[reached[-1] if reached else 0 : slot]:
             self._walk_again(segment, segment.indexes(), start, segment.size_bytes)
             if self._damaged_from is not None:
                 self._producers.restore_transactions(segment.indexes().open_transactions)
@@ -270,7 +270,7 @@ class _Recovery:
             self._damaged_from = self._producers.end_offset
 
     def _restore_transactions(self, indexes: SegmentIndexes) -> None:
-        """Where damage was passed: let the transactions be as the seal says that they stood where it ends."""
+        """Where damage was passed: set the transactions to their state at the seal's end."""
         if self._sealed is None or self._damaged_from is None:
             return
         (segment, seal), self._sealed = self._sealed, None
@@ -332,7 +332,7 @@ class _Recovery:
         )
 
     def _walk_suspect(self, segment: Segment, indexes: SegmentIndexes) -> str | None:
-        """Prove and index the batches past the recovery point; what is wrong with the first that is not whole."""
+        """Prove and index the batches past the recovery point. Returns the error of the first that is not whole."""
         try:
             for file_position, header in walk_verified(segment.file(), indexes.end, segment.size_bytes):
                 self._take(BatchPlace(file_position, header, segment.marker_at(file_position, header)), indexes)
@@ -354,10 +354,10 @@ class _Recovery:
         """
         segment, later = self._segments[slot], self._segments[slot + 1 :]
         cut_bytes = segment.file().size_bytes() - indexes.log_bytes
-        proven_end = proven_end_behind(segment, indexes.log_bytes, indexes.end_offset, later)
+        proven_end = proven_end_after(segment, indexes.log_bytes, indexes.end_offset, later)
         resume = max(indexes.end_offset, proven_end or 0, *(each.base_offset for each in later), 0)
         _LOG.warning(
-            "%s: cut at offset %d, %d bytes of %s and %d segments behind it: %s; %s",
+            "%s: cut at offset %d, %d bytes of %s and %d segments after it: %s; %s",
             self._name,
             indexes.end_offset,
             cut_bytes,
@@ -411,8 +411,8 @@ class _Recovery:
         segment.file().truncate(indexes.log_bytes)
         segment.file().sync()
 
-    def _resume_behind(self, segment: Segment, indexes: SegmentIndexes) -> int:
-        """Begin a new segment behind a damaged last one, whose seal says from now on what is missing."""
+    def _resume_after(self, segment: Segment, indexes: SegmentIndexes) -> int:
+        """Begin a new segment after a damaged last one, whose seal says from now on what is missing."""
         resume = max(indexes.end_offset, self._recovery_point)
         new = self._new_segment(resume)
         self._forget_indexes_of(new)
@@ -497,7 +497,7 @@ class _Recovery:
     def _lacks_first_epoch(self, epochs: LeaderEpochs, log_start: int) -> bool:
         """Whether the file has forgotten an epoch that the log holds again.
 
-        It forgets with a delete-records, and the log start is durable a little later: a kill in between brings it back.
+        It forgets with a delete-records, and the log start is durable a little later: a kill in between restores it.
         """
         if not epochs.entries or epochs.entries[0].start_offset <= log_start:
             return False

@@ -19,8 +19,8 @@ from mainstem.log.segments.segment import Segment
 _COPY_CHUNK_BYTES: Final = 1 << 20
 
 
-def proven_end_behind(segment: Segment, file_position: int, first_offset: int, later: Sequence[Segment]) -> int | None:
-    """The highest next offset of any proven batch behind a cut in ``segment``, also in later ones; None without one."""
+def proven_end_after(segment: Segment, file_position: int, first_offset: int, later: Sequence[Segment]) -> int | None:
+    """The highest next offset of any proven batch after a cut in ``segment``, also in later ones; None without one."""
     end = None
     starts = [(segment, Start(file_position, first_offset)), *((each, Start(0, each.base_offset)) for each in later)]
     for each, start in starts:

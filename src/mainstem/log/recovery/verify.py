@@ -138,7 +138,7 @@ class _Partition:
             report.batches += 1
             report.records += header.record_count
         if end != size and (following is not None or self._is_still_there(file, name, Start(end, next_offset), size)):
-            self._add(name, end, next_offset, f"{size - end} bytes behind the last whole record batch")
+            self._add(name, end, next_offset, f"{size - end} bytes after the last whole record batch")
         if following is not None and following < next_offset:
             self._add(name, None, following, f"it reaches to offset {next_offset}, past the next segment's beginning")
         return batches, timestamps

@@ -21,7 +21,7 @@ class FileRanges:
         """Union with [start, end)."""
         if start >= end:
             return
-        if self._ends and start == self._ends[-1]:  # the common case: appended behind, or read on
+        if self._ends and start == self._ends[-1]:  # the common case: appended at the end, or read on
             self._ends[-1] = end
             return
         first = bisect_left(self._ends, start)

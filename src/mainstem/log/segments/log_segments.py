@@ -18,7 +18,7 @@ from mainstem.log.segments.segment import Segment
 from mainstem.record.reader import AbortedTransaction
 
 _READ_STARTS_KEPT: Final = 32
-"""Recent ends of what is visible, with their places: where readers at the end of the log go on."""
+"""Recent high watermarks and their places in the files, where readers at the end of the log go on."""
 
 
 class LogPlace(NamedTuple):
@@ -94,7 +94,7 @@ class LogSegments(Sequence[Segment]):
             del self._read_starts[next(iter(self._read_starts))]
 
     def find(self, offset: int) -> LogPlace:
-        """Where reading ``offset`` begins: at its batch, or behind a gap at what comes next.
+        """The place where reading from ``offset`` begins: its batch or, if it is in a gap, the next batch.
 
         Raises CorruptBatchError when the place is damaged.
         """
@@ -138,7 +138,7 @@ class LogSegments(Sequence[Segment]):
         return buffers, LogPlace(segment, file_position)
 
     def next_proven(self, offset: int) -> int | None:
-        """The base offset of the first proven batch that begins behind ``offset``, which is in damage; None without."""
+        """The base offset of the first proven batch that begins after ``offset``, which is in damage; None without."""
         for segment in self._segments[max(0, bisect_right(self._base_offsets, offset) - 1) :]:
             start = segment.indexes().offsets.lookup(max(offset, segment.base_offset))
             for place in segment.walk_proving(start):
@@ -151,7 +151,7 @@ class LogSegments(Sequence[Segment]):
 
         Their markers may lie in later segments: it looks on as long as a transaction is open that began before the end.
         """
-        end_offset = end.segment.indexes().bound_behind(end.file_position)
+        end_offset = end.segment.indexes().bound_after(end.file_position)
         found: list[AbortedTransaction] = []
         for segment in self._segments[max(0, bisect_right(self._base_offsets, offset) - 1) :]:
             indexes = segment.indexes()

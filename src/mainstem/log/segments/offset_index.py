@@ -17,7 +17,7 @@ from mainstem.log.segments.batch_scan import Start
 
 ENTRY_BYTES: Final = 8
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
-"""The greatest offset behind the base that an entry's four bytes hold, signed as in Kafka."""
+"""The greatest offset after the base that an entry's four bytes hold, signed as in Kafka."""
 assert array("I").itemsize == 4
 
 
@@ -44,7 +44,7 @@ class OffsetIndex:
         return index
 
     def encode(self, first_entry: int = 0) -> bytes:
-        """The entries from ``first_entry`` on, as they stand in the file."""
+        """The entries from ``first_entry`` on, in the form of the file."""
         words = array("I", bytes(ENTRY_BYTES * (len(self) - first_entry)))
         words[0::2] = self._relative_offsets[first_entry:]
         words[1::2] = self._file_positions[first_entry:]
@@ -65,7 +65,7 @@ class OffsetIndex:
         self._file_positions.append(file_position)
 
     def truncate(self, offset: int) -> tuple[int, int] | None:
-        """Drop the entries of batches that end at or behind ``offset``; the last entry left, as (offset, position)."""
+        """Drop the entries of batches that end at or after ``offset``; the last entry left, as (offset, position)."""
         keep = bisect_left(self._relative_offsets, offset - self._base_offset)
         del self._relative_offsets[keep:], self._file_positions[keep:]
         return (self._base_offset + self._relative_offsets[-1], self._file_positions[-1]) if keep else None
@@ -82,7 +82,7 @@ class OffsetIndex:
         slot = bisect_right(self._file_positions, file_position) - 1
         return self._file_positions[slot] if slot >= 0 else 0
 
-    def bound_behind(self, file_position: int) -> int | None:
+    def bound_after(self, file_position: int) -> int | None:
         """An offset that no batch before ``file_position`` reaches: the last of the next indexed batch."""
         slot = bisect_left(self._file_positions, file_position)
         return self._base_offset + self._relative_offsets[slot] if slot < len(self) else None

@@ -65,7 +65,7 @@ class SegmentContext:
 
 
 class BatchPlace(NamedTuple):
-    """Where a batch lies in its segment; and what it ends, if it is a proven transaction marker."""
+    """The place of a batch in its segment, and its marker, if it is a proven transaction marker."""
 
     file_position: int
     header: BatchHeader
@@ -91,7 +91,7 @@ class Segment:
     """Created empty (``create``) or opened from its files; lazily: nothing is read before it is needed."""
 
     __slots__ = (
-        "_behind_damage",
+        "_after_damage",
         "_context",
         "_file",
         "_index_holder",
@@ -121,7 +121,7 @@ class Segment:
         self._indexes: SegmentIndexes | None = None
         self._index_holder = _IndexHolder(self)
         self._proven = FileRanges()
-        self._behind_damage: dict[tuple[int, int, int], tuple[int, BatchHeader] | None] = {}
+        self._after_damage: dict[tuple[int, int, int], tuple[int, BatchHeader] | None] = {}
         self._max_timestamp_ms: int | None = None
         self._is_damaged = False
         self._lost_until = 0
@@ -243,11 +243,11 @@ class Segment:
     def _search(self, start: int, end: int, first_offset: int) -> tuple[int, BatchHeader] | None:
         """As ``find_valid_batch``, which looks through the file once for each damaged place and not at every read."""
         place = (start, end, first_offset)
-        if place not in self._behind_damage:
-            if len(self._behind_damage) >= _DAMAGED_PLACES_KEPT:
-                self._behind_damage.clear()
-            self._behind_damage[place] = find_valid_batch(self.file(), *place)
-        return self._behind_damage[place]
+        if place not in self._after_damage:
+            if len(self._after_damage) >= _DAMAGED_PLACES_KEPT:
+                self._after_damage.clear()
+            self._after_damage[place] = find_valid_batch(self.file(), *place)
+        return self._after_damage[place]
 
     def marker_at(self, file_position: int, header: BatchHeader) -> EndMarker | None:
         """The transaction that the verified batch at this position ends, if it is a transaction marker."""
@@ -297,7 +297,7 @@ class Segment:
         """Recovery cuts the file off where ``indexes`` end."""
         self._size_bytes = indexes.log_bytes
         self._proven.cut(indexes.log_bytes)
-        self._behind_damage.clear()
+        self._after_damage.clear()
 
     def append(
         self, headers: Sequence[BatchHeader], buffers: Sequence[Buffer], marker: EndMarker | None = None
@@ -318,7 +318,7 @@ class Segment:
         self._proven.add(start, file_position)
 
     def discard_tail(self) -> None:
-        """Cut off what a failed write has left behind the last whole batch. Raises StorageError."""
+        """Cut off the bytes that a failed write has left after the last whole batch. Raises StorageError."""
         self.file().truncate(self.size_bytes)
 
     def write_indexes(self, durable_offset: int, *, last: bool = False, sync: bool = False) -> None:
@@ -351,7 +351,7 @@ class Segment:
     # Reading
 
     def is_whole(self) -> bool:
-        """Whether it holds all that it ever held: else a reader must not go on behind its end as if it did."""
+        """Whether it holds all that it ever held: else a reader must not go on after its end as if it did."""
         indexes = self.indexes()
         return not self._lost_until and indexes.log_bytes == self.size_bytes
 
@@ -371,7 +371,7 @@ class Segment:
         return self.max_timestamp_ms >= timestamp_ms or self._is_damaged
 
     def locate(self, offset: int, *, prove: bool = False) -> BatchPlace | None:
-        """The first batch that ends at or behind ``offset``; None when all of the segment lies before.
+        """The first batch that ends at or after ``offset``; None when all of the segment lies before.
 
         By headers, so the batch there must be proven when it is read; should it fail, the header may have been rotten,
         and with ``prove`` it is found by proven batches alone. Raises CorruptBatchError when the place is damaged.
@@ -387,7 +387,7 @@ class Segment:
         return self._locate_carefully(start, offset)
 
     def _locate_carefully(self, start: Start, offset: int) -> BatchPlace | None:
-        """As ``locate``, where ``offset`` is in no batch that follows on: before the first, in damage, or behind."""
+        """As ``locate``, where ``offset`` is in no batch that follows on: before the first, in damage, or after."""
         end = start.file_position
         for place in self.walk_proving(start):
             if place.header.last_offset >= offset:
@@ -400,7 +400,7 @@ class Segment:
         return None
 
     def walk_from(self, offset: int) -> Iterator[BatchPlace]:
-        """Every batch, as far as headers tell, that ends at or behind ``offset``; damage is passed over."""
+        """Every batch, as far as headers tell, that ends at or after ``offset``; damage is passed over."""
         for place in self._walk_past_damage(self.indexes().offsets.lookup(offset)):
             if place.header.last_offset >= offset:
                 yield place

@@ -38,7 +38,7 @@ from mainstem.record.reader import EndMarker
 
 
 class _Written:
-    """How much of an index its file holds: bytes, and their checksum."""
+    """The part of an index that its file holds: bytes, and their checksum."""
 
     __slots__ = ("bytes", "crc")
 
@@ -99,7 +99,7 @@ class SegmentIndexes:
         assert header.base_offset >= self.end_offset, "offsets rise"
         if file_position != self.log_bytes:
             assert file_position > self.log_bytes, "batches are indexed in file order"
-            self.bytes_since_entry = self._interval_bytes + 1  # damage was passed over: an entry right behind it
+            self.bytes_since_entry = self._interval_bytes + 1  # damage was passed over: an entry right after it
         last_offset = header.last_offset
         if header.max_timestamp > self.max_timestamp_ms:
             self.max_timestamp_ms = header.max_timestamp
@@ -149,9 +149,9 @@ class SegmentIndexes:
         """Where the next batch begins."""
         return Start(self.log_bytes, self.end_offset)
 
-    def bound_behind(self, file_position: int) -> int:
+    def bound_after(self, file_position: int) -> int:
         """An offset that no batch before ``file_position`` reaches, and not much more."""
-        return min(self.offsets.bound_behind(file_position) or self.end_offset, self.end_offset)
+        return min(self.offsets.bound_after(file_position) or self.end_offset, self.end_offset)
 
     def rewind(self, file: DiskFile, offset: int) -> None:
         """Go back to some batch end at or before ``offset``; the caller walks the batches after it again.
@@ -182,9 +182,9 @@ class SegmentIndexes:
         self._forget_written()
 
     def restore_transactions(self, disk: Disk, directory: PurePath, seal: IndexChecksums, log: DiskFile) -> bool:
-        """Take from the files how the transactions stood at the end of ``index_checksums``; whether they say so.
+        """Take from the files the state of the transactions at the end of ``index_checksums``; whether they say so.
 
-        For a log whose markers may be damaged. The batches up to there must have been added, and none behind.
+        For a log whose markers may be damaged. The batches up to there must have been added, and none after.
         """
         aborted = None if _is_refuted(seal, log) else _read_aborted(disk, directory, seal)
         if aborted is None:
@@ -337,7 +337,7 @@ def _bytes_and_crc(data: bytes, length: int) -> tuple[int, int]:
 
 
 def _append(disk: Disk, path: PurePath, tail: bytes, written: _Written) -> None:
-    """Write ``tail`` behind what is ``written`` and let the file end there, whatever it held before."""
+    """Write ``tail`` after what is ``written`` and let the file end there, whatever it held before."""
     file = disk.open(path) if disk.exists(path) else disk.create(path)
     try:
         if file.size_bytes() != written.bytes:

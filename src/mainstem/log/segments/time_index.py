@@ -43,7 +43,7 @@ class TimeIndex:
         return index
 
     def encode(self, first_entry: int = 0) -> bytes:
-        """The entries from ``first_entry`` on, as they stand in the file."""
+        """The entries from ``first_entry`` on, in the form of the file."""
         halves = array("I")
         halves.frombytes(self._timestamps[first_entry:].tobytes())
         words = array("I", bytes(ENTRY_BYTES * (len(self) - first_entry)))
@@ -68,17 +68,17 @@ class TimeIndex:
         self._relative_offsets.append(relative)
 
     def truncate(self, offset: int) -> tuple[int, int] | None:
-        """Drop the entries behind ``offset``; the last entry left, as (timestamp, offset)."""
+        """Drop the entries after ``offset``; the last entry left, as (timestamp, offset)."""
         keep = bisect_right(self._relative_offsets, offset - self._base_offset)
         del self._timestamps[keep:], self._relative_offsets[keep:]
         return (self._timestamps[-1], self._base_offset + self._relative_offsets[-1]) if keep else None
 
     def lookup(self, timestamp_ms: int) -> int:
-        """The offset behind which the first record with at least this timestamp lies; before the base if unknown."""
+        """The offset after which the first record with at least this timestamp lies; before the base if unknown."""
         slot = bisect_left(self._timestamps, timestamp_ms) - 1
         return self._base_offset + self._relative_offsets[slot] if slot >= 0 else self._base_offset - 1
 
     def last_until(self, offset: int) -> tuple[int, int] | None:
-        """The last entry, as (timestamp, offset), that is not behind ``offset``."""
+        """The last entry, as (timestamp, offset), that is not after ``offset``."""
         slot = bisect_right(self._relative_offsets, offset - self._base_offset) - 1
         return (self._timestamps[slot], self._base_offset + self._relative_offsets[slot]) if slot >= 0 else None

@@ -2,7 +2,7 @@
 
 The time index leads to the first batch that can hold the record; only that batch is decoded. That may be long, so
 ``begin_search`` leaves it to the caller, who may do it in a thread. Raises CorruptBatchError
-when damage lies where the answer would be: a wrong answer is none.
+when the place of the answer is damaged: they give no wrong answer.
 """
 
 from __future__ import annotations

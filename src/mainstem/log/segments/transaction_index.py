@@ -41,7 +41,7 @@ class TransactionIndex:
         return index
 
     def encode(self, first_entry: int = 0) -> bytes:
-        """The entries from ``first_entry`` on, as they stand in the file."""
+        """The entries from ``first_entry`` on, in the form of the file."""
         columns = (self._producer_ids, self._first_offsets, self._last_offsets, self._last_stable_offsets)
         rows = zip(*(column[first_entry:] for column in columns), strict=True)
         return b"".join(_ENTRY.pack(_VERSION, *row) for row in rows)
@@ -61,7 +61,7 @@ class TransactionIndex:
         self._last_stable_offsets.append(last_stable_offset)
 
     def truncate(self, offset: int) -> None:
-        """Drop the transactions that ended at or behind ``offset``."""
+        """Drop the transactions that ended at or after ``offset``."""
         keep = bisect_left(self._last_offsets, offset)
         for column in (self._producer_ids, self._first_offsets, self._last_offsets, self._last_stable_offsets):
             del column[keep:]

@@ -54,7 +54,7 @@ class OpenTransactions:
         return self._first_offsets.get(producer_id)
 
     def update(self, header: BatchHeader, marker: EndMarker | None) -> EndedTransaction | None:
-        """Take in the next batch, ``marker`` being what it holds if it is a control batch; what it ended."""
+        """Take in the next batch; ``marker`` is a control batch's content. Returns the transaction that it ended."""
         if not header.is_transactional:
             return None
         if not header.is_control:

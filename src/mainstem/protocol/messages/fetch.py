@@ -89,7 +89,7 @@ class PartitionData(Struct):
     """PartitionData, a part of FetchResponse.
 
     ``next_readable_offset`` is Mainstem's own, under a tag that clients pass over which do not know it: with the error
-    CORRUPT_MESSAGE, where reading can go on behind the damage.
+    CORRUPT_MESSAGE, where reading can go on after the damage.
     """
 
     partition_index: int = int32()

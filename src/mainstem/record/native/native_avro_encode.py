@@ -82,7 +82,7 @@ def measure_values(prefix_bytes: Native, program: Native, first: Native, second:
 def write_values(
     prefix: Native, data: Native, program: Native, first: Native, second: Native, count: Native, output: Native
 ) -> None:
-    """Write the values one after the other, each behind the prefix."""
+    """Write the values one after the other, each after the prefix."""
     source, at, head = address_of(data), address_of(output), address_of(prefix)
     for n in range(count):
         copy_bytes(at, head, np.int64(prefix.size))

@@ -124,7 +124,7 @@ def _walk_record(at: Native, end: Native, row: Native, delta_before: Native) -> 
 
 @kernel(READ_ONLY_BYTES, INT64_TABLE, int64s(2), UINT64S, UINT64S, INT64S, returns=int64s(4))
 def map_keys(source: Native, table: Native, limits: Native, key: Native, hashes: Native, offsets: Native) -> Native:
-    """Note the offset of each keyed record that is at or behind ``start`` in the map, of ``limits`` = (start, room).
+    """Note the offset of each keyed record that is at or after ``start`` in the map, of ``limits`` = (start, room).
 
     Returns (batches walked to their end, keys added, the last offset that is covered or -1, the first offset for which
     there was no room or -1). A bad batch ends it with fewer batches and -1 last.
@@ -200,7 +200,7 @@ def _choose(
 
 @rare
 def _write_rebased(target: Native, spans: Native, kept: Native, base_time: Native) -> Native:
-    """Write records with another base timestamp; the address behind them, -1 when a timestamp is too far off it."""
+    """Write records with another base timestamp; the address after them, -1 when a timestamp is too far off it."""
     for n in range(kept):
         if not delta_fits(spans[2, n], base_time):
             return np.int64(-1)
@@ -237,7 +237,7 @@ def choose_records(
 ) -> Native:
     """Write the records that are kept of each batch into ``output``, and fill the columns from KEPT on.
 
-    A record behind ``covered`` is kept. Any other is kept if it has a key of which the map knows no later offset, and
+    A record after ``covered`` is kept. Any other is kept if it has a key of which the map knows no later offset, and
     a value unless the batch's tombstones may stay. Returns the batches walked to their end: fewer than there are when
     the next one is bad.
     """
@@ -261,5 +261,5 @@ def choose_records(
 
 
 def output_bytes_max(source_bytes: int, records: int) -> int:
-    """How much ``choose_records`` can write at most."""
+    """The most bytes that ``choose_records`` can write."""
     return source_bytes + records * _GROWTH_OF_A_RECORD

@@ -52,7 +52,7 @@ def _field_bytes(size: Native) -> Native:
 
 @helper
 def _put_field(at: Native, source: Native, size: Native) -> Native:
-    """Write length and bytes of a key, a value or a header's; the address behind it."""
+    """Write length and bytes of a key, a value or a header's; the address after it."""
     at = put_varint(at, size)
     if size <= 0:
         return at

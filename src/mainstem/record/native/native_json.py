@@ -1,7 +1,7 @@
 """The native scanner of JSON values: whether each is one JSON object, and where the fields asked for lie in it.
 
 Grammar: RFC 8259, at most ``DEPTH_MAX`` levels deep, without half a surrogate pair. Forgiven, because many writers
-emit them: a comma behind the last element, and NaN and Infinity in any case. Of a name that stands twice the last
+emit them: a comma after the last element, and NaN and Infinity in any case. Of a name that occurs twice the last
 counts. UTF-8 itself is checked by the caller.
 
 A cell is (where its text begins, where it ends, its kind); positions count from the data's begin. The text of a string
@@ -103,7 +103,7 @@ def code_unit(at: Native, end: Native) -> Native:
 
 @rare
 def _skip_escape(at: Native, end: Native) -> Native:
-    """Behind the escape whose backslash is here; negative when there is none."""
+    """The address after the escape whose backslash is here; negative when there is none."""
     if end - at < 2:
         return -at
     byte = load_byte(at + 1)
@@ -124,7 +124,7 @@ def _skip_escape(at: Native, end: Native) -> Native:
 
 @rare
 def _skip_string(at: Native, end: Native) -> Native:
-    """(behind the string whose first quote is here, or negative; whether something is escaped in it)."""
+    """(after the string whose first quote is here, or negative; whether something is escaped in it)."""
     begin = at
     escaped = False
     at += 1
@@ -152,7 +152,7 @@ def _skip_digits(at: Native, end: Native) -> Native:
 
 @rare
 def _skip_word(at: Native, end: Native) -> Native:
-    """(behind NaN, inf or infinity in any case, its kind); a negative address where there is none."""
+    """(after NaN, inf or infinity in any case, its kind); a negative address where there is none."""
     begin = at
     if load_byte(at) == _MINUS:
         at += 1
@@ -177,33 +177,33 @@ def _skip_word(at: Native, end: Native) -> Native:
 
 @rare
 def _skip_number(at: Native, end: Native) -> Native:
-    """(behind the number that begins here, its kind); a negative address where there is none."""
+    """(after the number that begins here, its kind); a negative address where there is none."""
     begin = at
     kind = np.int64(INTEGER)
     if load_byte(at) == _MINUS:
         at += 1
     if at < end and load_byte(at) == 0x30:
-        behind = at + 1
+        after = at + 1
     else:
-        behind = _skip_digits(at, end)
-    if behind == at:
+        after = _skip_digits(at, end)
+    if after == at:
         return _skip_word(begin, end)
-    at = behind
+    at = after
     if at < end and load_byte(at) == _POINT:
         kind = np.int64(FRACTION)
-        behind = _skip_digits(at + 1, end)
-        if behind == at + 1:
+        after = _skip_digits(at + 1, end)
+        if after == at + 1:
             return -at, kind
-        at = behind
+        at = after
     if at < end and (load_byte(at) | 0x20) == 0x65:
         kind = np.int64(FRACTION)
         at += 1
         if at < end and load_byte(at) in (_PLUS, _MINUS):
             at += 1
-        behind = _skip_digits(at, end)
-        if behind == at:
+        after = _skip_digits(at, end)
+        if after == at:
             return -at, kind
-        at = behind
+        at = after
     return at, kind
 
 
@@ -214,11 +214,11 @@ def _are(at: Native, a: Native, b: Native, c: Native) -> Native:
 
 @rare
 def skip_scalar(at: Native, end: Native) -> Native:
-    """(behind what begins here and is neither list nor object, its kind); a negative address where there is none."""
+    """(after what begins here and is neither list nor object, its kind); a negative address where there is none."""
     byte = load_byte(at)
     if byte == _QUOTE:
-        behind, escaped = _skip_string(at, end)
-        return behind, np.int64(ESCAPED) if escaped else np.int64(TEXT)
+        after, escaped = _skip_string(at, end)
+        return after, np.int64(ESCAPED) if escaped else np.int64(TEXT)
     left = end - at
     if byte == 0x74 and left >= 4 and _are(at + 1, 0x72, 0x75, 0x65):
         return at + 4, np.int64(TRUE)
@@ -236,7 +236,7 @@ def _close_of(stack: Native, depth: Native) -> Native:
 
 @helper
 def _skip_name(at: Native, end: Native) -> Native:
-    """The value behind the name and the colon that begin here; negative where they do not."""
+    """The value after the name and the colon that begin here; negative where they do not."""
     if load_byte(at) != _QUOTE:
         return -at
     at, _ = _skip_string(at, end)
@@ -251,7 +251,7 @@ def _skip_name(at: Native, end: Native) -> Native:
 
 @rare
 def _skip_container(at: Native, end: Native, depth: Native, stack: Native) -> Native:
-    """Behind the list or object whose bracket is here; negative where it is not well-formed."""
+    """The address after the list or object whose bracket is here; negative where it is not well-formed."""
     base = depth
     opens = True
     while True:
@@ -291,7 +291,7 @@ def _skip_container(at: Native, end: Native, depth: Native, stack: Native) -> Na
 
 @rare
 def skip_value(at: Native, end: Native, depth: Native, stack: Native) -> Native:
-    """(behind the value that begins here, its kind); a negative address where it is not well-formed."""
+    """(after the value that begins here, its kind); a negative address where it is not well-formed."""
     byte = load_byte(at)
     if byte == _OPEN_OBJECT:
         return _skip_container(at, end, depth, stack), np.int64(OBJECT)
@@ -302,7 +302,7 @@ def skip_value(at: Native, end: Native, depth: Native, stack: Native) -> Native:
 
 @helper
 def put_code_point(code: Native, to: Native) -> Native:
-    """Write a code point in UTF-8; the address behind it."""
+    """Write a code point in UTF-8; the address after it."""
     if code < 0x80:
         store_byte(to, code)
         return to + 1
@@ -348,14 +348,14 @@ def read_escape(at: Native, end: Native) -> Native:
 def _unescaped_is(at: Native, end: Native, name: Native, name_end: Native, scratch: Native) -> Native:
     """Whether the text between the addresses, once its escapes are read, is the name."""
     while at < end and name < name_end:
-        behind = scratch + 1
+        after = scratch + 1
         if load_byte(at) == _BACKSLASH:
             code, at = read_escape(at, end)
-            behind = put_code_point(code, scratch)
+            after = put_code_point(code, scratch)
         else:
             store_byte(scratch, load_byte(at))
             at += 1
-        for place in range(scratch, behind):
+        for place in range(scratch, after):
             if name >= name_end or load_byte(place) != load_byte(name):
                 return False
             name += 1
@@ -453,10 +453,10 @@ def _other_verdict(at: Native, end: Native, stack: Native) -> Native:
     """The kind of a value that does not begin like an object."""
     if at >= end:
         return np.uint8(NO_JSON)
-    behind, _ = skip_value(at, end, np.int64(0), stack)
-    if behind < 0:
-        return _verdict(behind)
-    return np.uint8(NO_OBJECT) if skip_space(behind, end) == end else np.uint8(NO_JSON)
+    after, _ = skip_value(at, end, np.int64(0), stack)
+    if after < 0:
+        return _verdict(after)
+    return np.uint8(NO_OBJECT) if skip_space(after, end) == end else np.uint8(NO_JSON)
 
 
 @kernel(
@@ -484,7 +484,7 @@ def scan_objects(  # noqa: PLR0913 - a kernel's tables are its parameters
 ) -> None:
     """Of each value (``data`` between start and end): its verdict, and the cell of each column.
 
-    ``names``: the columns' names, one behind the other, and ``name_ends`` where each ends, behind a 0. The tables have
+    ``names``: the columns' names, one after the other, and ``name_ends`` where each ends, after a 0. The tables have
     a row for each column; ``kinds`` must be MISSING everywhere before.
     """
     origin, names_at = address_of(data), address_of(names)
@@ -540,8 +540,8 @@ def note_elements(
         while at < end - 1:
             if is_map != 0:
                 names[0, element] = at - origin
-                behind, _ = _skip_string(at, end)
-                names[1, element] = behind - origin
+                after, _ = _skip_string(at, end)
+                names[1, element] = after - origin
                 at = _skip_name(at, end)
             values[0, element] = at - origin
             at, kind = skip_value(at, end, np.int64(0), stack)
@@ -564,6 +564,6 @@ def note_kinds(data: Native, starts: Native, ends: Native, kinds: Native, unquot
         at, end = origin + starts[n] + unquoted[n], origin + ends[n] - unquoted[n]
         kinds[n] = np.uint8(MISSING)
         if at < end:
-            behind, kind = skip_scalar(at, end)
-            if behind == end:
+            after, kind = skip_scalar(at, end)
+            if after == end:
                 kinds[n] = np.uint8(kind)

@@ -84,10 +84,10 @@ def _put_json_char(code: Native, to: Native) -> Native:
 def _put_string(at: Native, end: Native, to: Native, is_json: Native) -> Native:
     """Write what stands between quotes, its escapes read, or (``is_json``) written in their shortest form."""
     while at < end:
-        behind = skip_plain(at, end)
-        copy_bytes(to, at, behind - at)
-        to += behind - at
-        at = behind
+        after = skip_plain(at, end)
+        copy_bytes(to, at, after - at)
+        to += after - at
+        at = after
         if at < end:
             code, at = read_escape(at, end)
             to = _put_json_char(code, to) if is_json else put_code_point(code, to)
@@ -102,7 +102,7 @@ def _put_run(begin: Native, end: Native, to: Native) -> Native:
 
 @rare
 def _put_json(at: Native, end: Native, to: Native) -> Native:
-    """Write a list or an object without white space, without a comma behind its last element."""
+    """Write a list or an object without white space, without a comma after its last element."""
     run = at  # from here on all bytes are as they shall be written
     while at < end:
         byte = load_byte(at)
@@ -120,14 +120,14 @@ def _put_json(at: Native, end: Native, to: Native) -> Native:
             to = _put_run(run, at, to)
             at = run = skip_space(at, end)
         elif byte == 0x2C:
-            behind = skip_space(at + 1, end)
-            if load_byte(behind) in (0x5D, 0x7D):
+            after = skip_space(at + 1, end)
+            if load_byte(after) in (0x5D, 0x7D):
                 to = _put_run(run, at, to)
-                run = behind
-            elif behind > at + 1:
+                run = after
+            elif after > at + 1:
                 to = _put_run(run, at + 1, to)
-                run = behind
-            at = behind
+                run = after
+            at = after
         else:
             at += 1
     return _put_run(run, end, to)
@@ -135,7 +135,7 @@ def _put_json(at: Native, end: Native, to: Native) -> Native:
 
 @kernel(READ_ONLY_BYTES, INT64S, INT64S, BYTES, INT32S, BYTES, returns=types.void)
 def write_texts(data: Native, starts: Native, ends: Native, kinds: Native, offsets: Native, target: Native) -> None:
-    """The text of each cell, one behind the other: a string's own, a number as it is written, else compact JSON.
+    """The text of each cell, one after the other: a string's own, a number as it is written, else compact JSON.
 
     ``target`` must have room for all cells' bytes; ``offsets`` has one more than there are cells.
     """
@@ -159,7 +159,7 @@ def write_texts(data: Native, starts: Native, ends: Native, kinds: Native, offse
 
 @rare
 def _parts(at: Native, end: Native) -> Native:
-    """Of a number: (its first digit that is not 0, how many digits up to the last such, the power of ten behind it).
+    """Of a number: (its first digit that is not 0, how many digits up to the last such, the power of ten after it).
 
     The value is those digits as an integer, times that power; no digits are zero.
     """

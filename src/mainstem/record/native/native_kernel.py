@@ -106,7 +106,7 @@ def _pointer(builder: ir.IRBuilder, address: Any, bits: int) -> Any:
 
 @_intrinsic
 def address_of(typing_context: Any, array: Any) -> Any:
-    """Where the array's first byte lies in memory; valid as long as the array is."""
+    """The address of the array's first byte; valid as long as the array is."""
     signature = types.int64(array)
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:

@@ -35,7 +35,7 @@ def _long_varint(at: Native, end: Native) -> Native:
 
 @helper
 def varint(at: Native, end: Native) -> Native:
-    """(number, address behind it); the address is -1 when it runs over ``end`` or has more than 64 bits."""
+    """(number, address after it); the address is -1 when it runs over ``end`` or has more than 64 bits."""
     if end - at < 2:
         return _long_varint(at, end)
     first = load_byte(at)

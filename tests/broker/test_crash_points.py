@@ -2,7 +2,7 @@
 
 One history runs on a simulated disk, which is copied at every call that it gets. Each copy is then a disk whose power
 was cut there: a broker starts on it, and has to hold what was acknowledged up to that call. Invariants: an acknowledged
-commit is there; a topic that was made again inherits no record and no committed offset; no topic is half there.
+commit is there; a topic that was recreated inherits no record and no committed offset; no topic is half there.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ async def delete(client: Client, name: str) -> int:
 
 
 async def remake_topic(client: Client, disk: FaultyDisk, history: History) -> None:
-    """Commit in a topic, delete it, make it again, and commit in the new one."""
+    """Commit in a topic, delete it, recreate it, and commit in the new one."""
     await _commit_in_former_topic(client, disk, history)
     assert await delete(client, "t") == 0
     history.facts["deleted"] = 1

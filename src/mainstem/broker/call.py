@@ -17,7 +17,7 @@ def _hold_nothing() -> Callable[[], None]:
 class Call(NamedTuple):
     """A request with the session of its sender. ``body`` is the API's request class.
 
-    ``client_host`` is the sender's address behind a ``/``, as Kafka shows it. ``hold`` delays later requests on the
+    ``client_host`` is the sender's address after a ``/``, as Kafka shows it. ``hold`` delays later requests on the
     same connection until the function that it returns is called.
     """
 

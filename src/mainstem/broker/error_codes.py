@@ -9,7 +9,7 @@ from typing import Any, Final
 from mainstem import errors
 from mainstem.protocol.errors import ErrorCode, describe
 
-# The first matching class wins, so subclasses stand before their bases.
+# The first matching class wins, so subclasses are before their bases.
 _CODES: Final[tuple[tuple[type[errors.MainstemError], ErrorCode], ...]] = (
     (errors.UnknownTopicError, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     (errors.TopicExistsError, ErrorCode.TOPIC_ALREADY_EXISTS),

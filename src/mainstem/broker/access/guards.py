@@ -1,4 +1,4 @@
-"""How a guard stands around a handler, and the shapes that most guards have.
+"""Guards around handlers, and the shapes that most guards have.
 
 A guard is a generator. It removes from the request the items that the sender may not access, and yields. The handler
 answers the rest; the ``yield`` returns that answer, and the guard adds the refusals to it. If a guard returns before it
@@ -118,7 +118,7 @@ reads_group: Final = on_named(Resource.GROUP, Operation.READ, "group_id")
 
 
 def in_turn(*guards: Guard) -> Guard:
-    """All of these guards: the first stands outermost."""
+    """All of these guards; the first is the outermost."""
 
     def guard(topics: Topics, call: Call, access: Access) -> Steps:
         begun: list[Steps] = []

@@ -81,7 +81,7 @@ def _topic_of(item: Any) -> str:
 
 
 def share_fetch(topics: Topics, call: Call, access: Access) -> Steps:
-    """Read on the group and on each topic. What may not be read is never acquired."""
+    """Read on the group and on each topic. Records of other topics are never acquired."""
     body: ShareFetchRequest = call.body
     if not access.allows(Operation.READ, Resource.GROUP, body.group_id or ""):
         answer = ShareFetchResponse.of_defaults()
@@ -96,7 +96,7 @@ def share_fetch(topics: Topics, call: Call, access: Access) -> Steps:
 
 
 def metadata(topics: Topics, call: Call, access: Access) -> Steps:
-    """Describe on each topic, and Create for one that asking creates. What is not asked for by name is left out."""
+    """Describe on each topic, and Create for one that asking creates. Topics not asked for by name are left out."""
     body: MetadataRequest = call.body
     names_all = body.topics is None or (call.api_version == 0 and not body.topics)
     refused: list[Any] = []

@@ -51,11 +51,11 @@ _BASE: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
     ("max.connections", whole(1), 10_000): "Connections that are open at once; one more is closed as soon as it is "
     "accepted",
     ("connections.max.idle.ms", long(1), 600_000): "A connection on which nothing happens for so long is closed",
-    ("mainstem.request.stall.ms", long(1), 30_000): "A connection whose request has begun to come, and comes no "
-    "further for so long, is closed",
-    ("mainstem.request.rate.min", whole(1), 16_384): "Bytes a second by which a request must come after "
-    "mainstem.request.stall.ms; ten times as fast while others of its principal wait for room to receive. A slower "
-    "one closes its connection",
+    ("mainstem.request.stall.ms", long(1), 30_000): "A connection is closed when a request has begun to arrive "
+    "and nothing further of it arrives for so long",
+    ("mainstem.request.rate.min", whole(1), 16_384): "Bytes a second at which a request has to arrive "
+    "once it takes longer than mainstem.request.stall.ms; ten times as many while other connections of its principal "
+    "wait for memory to receive. A slower request closes its connection",
     ("mainstem.queued.max.response.bytes", long(1), 268_435_456): "Bytes of answers that clients do not read, over "
     "all connections, above which the slowest readers are closed",
     ("mainstem.response.max.bytes", whole(1024), 100_000_000): "The longest answer to a request with many items; one "
@@ -101,7 +101,7 @@ _BASE: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
     ("mainstem.group.member.bytes.max", whole(1024), 1_048_576): "The metadata, the names or the assignment that one "
     "member of a group may have, in bytes; more closes its connection",
     ("mainstem.groups.bytes.max", whole(1024), 268_435_456): "The metadata, names and assignments that the members of "
-    "all groups may have together, in bytes; a member that brings more gets GROUP_MAX_SIZE_REACHED",
+    "all groups may have together, in bytes; a member for which there is no room gets GROUP_MAX_SIZE_REACHED",
     ("group.max.size", whole(1), INT32_MAX): "The most members that a group may have",
 }
 

@@ -39,9 +39,9 @@ async def change_configs(
         place = (asked.resource_type, asked.resource_name)
         try:
             if counts[place] > 1:
-                raise refusal(ErrorCode.INVALID_REQUEST, "a resource stands twice in the request")
+                raise refusal(ErrorCode.INVALID_REQUEST, "a resource is named twice in the request")
             if len({config.name for config in asked.configs}) < len(asked.configs):
-                raise refusal(ErrorCode.INVALID_REQUEST, "a config stands twice in the request")
+                raise refusal(ErrorCode.INVALID_REQUEST, "a config is named twice in the request")
             configs = configs_of(*place)
             configs.replace(change(configs, asked.configs), validate_only=validate_only)
             results.append(Changed(ErrorCode.NONE, None, *place))

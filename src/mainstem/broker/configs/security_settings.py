@@ -62,12 +62,16 @@ SECURITY_SETTINGS: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
     "certificate; its name is then their principal",
     ("ssl.principal.mapping.rules", ConfigType("string", parse_rules), "DEFAULT"): "How a certificate's name becomes a "
     "principal: RULE:pattern/replacement/[LU] and DEFAULT",
-    ("ssl.enabled.protocols", any_of("TLSv1.2", "TLSv1.3"), "TLSv1.2,TLSv1.3"): "Versions of TLS: from the least to "
-    "the greatest that is named",
-    ("authorizer.class.name", one_of("", STANDARD_AUTHORIZER), ""): f"{STANDARD_AUTHORIZER} judges every request by "
-    "ACLs; without it, and without super.users, all is allowed",
-    ("super.users", ConfigType("string", _principals), ""): "Principals that may do everything, with ; between "
-    "them; naming one turns the judgement by ACLs on",
-    ("allow.everyone.if.no.acl.found", BOOLEAN, "false"): "Whether all may use what no ACL is about, once requests "
-    "are judged by ACLs",
+    ("ssl.enabled.protocols", any_of("TLSv1.2", "TLSv1.3"), "TLSv1.2,TLSv1.3"): "Versions of TLS: from the lowest to "
+    "the highest that is named",
+    (
+        "authorizer.class.name",
+        one_of("", STANDARD_AUTHORIZER),
+        "",
+    ): f"{STANDARD_AUTHORIZER} authorizes every request by "
+    "ACLs; without it, and without super.users, every request is allowed",
+    ("super.users", ConfigType("string", _principals), ""): "Principals that may do everything, separated by ;. "
+    "Naming one switches authorization by ACLs on",
+    ("allow.everyone.if.no.acl.found", BOOLEAN, "false"): "Whether everyone may use a resource that no ACL names, "
+    "while requests are authorized by ACLs",
 }

@@ -34,7 +34,7 @@ class Effects:
 
 
 def new_reply() -> tuple[asyncio.Future[Message], Reply]:
-    """A handler's answer that comes later, and where a step gives it."""
+    """A handler's answer that is given later, and where a step gives it."""
     future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
 
     def reply(answer: Message) -> None:

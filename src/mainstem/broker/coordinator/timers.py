@@ -13,8 +13,8 @@ from mainstem.errors import MainstemError
 
 
 class Timer(NamedTuple):
-    """A call to come, and when, by the event loop's clock. uvloop's own handle does not know that for a call that is
-    due within the same millisecond: it has no ``when``.
+    """A scheduled call, and its time by the event loop's clock. A handle of uvloop has no ``when`` for a call that is
+    due within the same millisecond.
     """
 
     due_s: float
@@ -27,11 +27,11 @@ class Timer(NamedTuple):
         return cls(loop.time() + delay_s, loop.call_later(delay_s, call, *arguments))
 
     def is_due_by(self, delay_s: float) -> bool:
-        """Whether it comes within ``delay_s`` seconds from now."""
+        """Whether it is due within ``delay_s`` seconds from now."""
         return self.due_s <= asyncio.get_running_loop().time() + delay_s
 
     def cancel(self) -> None:
-        """Let it not come."""
+        """Cancel it."""
         self.handle.cancel()
 
 

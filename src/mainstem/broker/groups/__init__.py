@@ -8,5 +8,5 @@
 * ``records``: records in Kafka's format
 * ``group_log``: ``__consumer_offsets``
 * ``catalog``: the node's topics, for subscriptions
-* ``member_bytes``: how much metadata a member may bring
+* ``member_bytes``: how much metadata a member may have
 """

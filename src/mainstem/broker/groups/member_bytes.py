@@ -1,4 +1,4 @@
-"""How much metadata the members of groups may bring: the node keeps it in memory while they are members.
+"""How much metadata the members of groups may have: the node keeps it in memory while they are members.
 
 ``check_member_bytes`` bounds one member. ``MemberBytes`` counts the members of all groups. It counts a group again each
 time the group changes, and a member's names only when they differ. Concurrency: the event loop only.
@@ -26,7 +26,7 @@ def check_member_bytes(held: Iterable[Any], bytes_max: int) -> None:
     size_bytes = sum(len(each or ()) for each in held)
     if size_bytes > bytes_max:
         raise FrameError(
-            f"a group's member brings {size_bytes} bytes along; mainstem.group.member.bytes.max is {bytes_max}"
+            f"a member of a group sends {size_bytes} bytes; mainstem.group.member.bytes.max is {bytes_max}"
         )
 
 
@@ -42,7 +42,7 @@ class CountedMember(Protocol):
 
     @property
     def held(self) -> HeldMetadata:
-        """The metadata that the member brought."""
+        """The metadata that the member sent."""
 
 
 class _Counted(NamedTuple):
@@ -79,12 +79,12 @@ class MemberBytes:
         self.total_bytes -= _sum_of(self._groups.pop(group_id, {}))
 
     def check_names(self, group_id: str, member_id: str, names: Iterable[Any]) -> None:
-        """Whether a member may bring these in place of those that it has. Raises RemoteError."""
+        """Whether a member may have these in place of its former ones. Raises RemoteError."""
         before = self._groups.get(group_id, {}).get(member_id)
         self._check(_size_of(names), before.names_bytes if before is not None else 0)
 
     def check_assignments(self, group_id: str, assignments: Iterable[bytes]) -> None:
-        """Whether a leader may bring these in place of its group's. Raises RemoteError."""
+        """Whether a leader may set these in place of its group's. Raises RemoteError."""
         before = self._groups.get(group_id, {}).values()
         self._check(_size_of(assignments), sum(each.other_bytes for each in before))
 

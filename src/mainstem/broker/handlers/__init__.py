@@ -1,1 +1,1 @@
-"""One file for each API, named after it: its versions and its deliberate gaps stand at the top."""
+"""One file for each API, named after it: its versions and its deliberate gaps are at the top."""

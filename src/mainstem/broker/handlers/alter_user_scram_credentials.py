@@ -37,7 +37,7 @@ def handle(node: Node, call: Call) -> AlterUserScramCredentialsResponse:
     for each in asked:
         try:
             if counts[each.name, each.mechanism] > 1:
-                raise refusal(ErrorCode.DUPLICATE_RESOURCE, "a credential stands twice in the request")
+                raise refusal(ErrorCode.DUPLICATE_RESOURCE, "a credential is named twice in the request")
             mechanism = next((name for name, number in NUMBER_OF.items() if number == each.mechanism), "")
             credential = _credential(each, mechanism)
             node.security.credentials.check(each.name, mechanism, credential)

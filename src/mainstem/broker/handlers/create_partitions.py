@@ -28,7 +28,7 @@ async def handle(node: Node, call: Call) -> messages.CreatePartitionsResponse:
         result = messages.CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.NONE)
         with reported_in(result):
             if counts[topic.name] > 1:
-                raise refusal(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} stands twice in the request")
+                raise refusal(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} is named twice in the request")
             _create(node, topic, validate_only=body.validate_only)
         results.append(result)
     return messages.CreatePartitionsResponse(results=results)
@@ -52,7 +52,7 @@ def _create(node: Node, asked: messages.CreatePartitionsTopic, *, validate_only:
 
 
 def _mutates(topics: Topics, asked: messages.CreatePartitionsTopic) -> int:
-    """How many partitions the topic gets in addition."""
+    """The number of partitions that the topic gets in addition."""
     topic = topics.get(asked.name)
     return max(0, asked.count - (0 if topic is None else len(topic.partitions)))
 

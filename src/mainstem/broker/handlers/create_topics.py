@@ -31,7 +31,7 @@ async def handle(node: Node, call: Call) -> messages.CreateTopicsResponse:
     async for topic in in_turns({topic.name: topic for topic in body.topics}.values()):
         try:
             if counts[topic.name] > 1:
-                raise refusal(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} stands twice in the request")
+                raise refusal(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} is named twice in the request")
             results.append(_create(node, topic, validate_only=body.validate_only))
             size_bytes += sum(len(each.name) + len(each.value or "") for each in results[-1].configs or ())
         except MainstemError as error:
@@ -105,7 +105,7 @@ def _partition_count(node: Node, asked: messages.CreatableTopic) -> int:
 
 
 def _mutates(topics: Topics, asked: messages.CreatableTopic) -> int:
-    """How many partitions the topic gets."""
+    """The number of partitions that the topic gets."""
     wanted = len(asked.assignments) or asked.num_partitions
     return wanted if wanted > 0 else topics.default_partitions
 

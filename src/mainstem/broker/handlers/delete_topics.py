@@ -35,7 +35,7 @@ async def handle(node: Node, call: Call) -> DeleteTopicsResponse:
     else:
         wanted = [(name, ZERO_UUID) for name in body.topic_names]
     counts = Counter(wanted)
-    # By name or by id: the same topic may stand in the request in both ways.
+    # By name or by id: a request may name the same topic in both ways.
     named = Counter(topic.topic_id for topic in (_known(node.topics, *each) for each in counts) if topic is not None)
     results = []
     async for name, topic_id in in_turns(counts):
@@ -43,7 +43,7 @@ async def handle(node: Node, call: Call) -> DeleteTopicsResponse:
         with reported_in(result):
             known = _known(node.topics, name, topic_id)
             if counts[name, topic_id] > 1 or (known is not None and named[known.topic_id] > 1):
-                raise refusal(ErrorCode.INVALID_REQUEST, "a topic stands twice in the request")
+                raise refusal(ErrorCode.INVALID_REQUEST, "a topic is named twice in the request")
             topic = _find(node, name, topic_id)
             result.name, result.topic_id = topic.name, topic.topic_id
             await node.delete_topic(topic)
@@ -73,7 +73,7 @@ def _find(node: Node, name: str | None, topic_id: UUID) -> Topic:
 
 
 def _mutates(topics: Topics, asked: DeleteTopicState | str) -> int:
-    """How many partitions are deleted with the topic."""
+    """The number of partitions that are deleted with the topic."""
     topic = _known(topics, asked, ZERO_UUID) if isinstance(asked, str) else _known(topics, asked.name, asked.topic_id)
     return 0 if topic is None else len(topic.partitions)
 

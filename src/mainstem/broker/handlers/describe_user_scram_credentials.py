@@ -37,7 +37,10 @@ def _describe(node: Node, name: str, count: int) -> messages.DescribeUserScramCr
         user=name, error_code=ErrorCode.NONE, error_message=None, credential_infos=[]
     )
     if count > 1:
-        result.error_code, result.error_message = ErrorCode.DUPLICATE_RESOURCE, f"{name!r} stands twice in the request"
+        result.error_code, result.error_message = (
+            ErrorCode.DUPLICATE_RESOURCE,
+            f"{name!r} is named twice in the request",
+        )
     elif not held:
         result.error_code, result.error_message = ErrorCode.RESOURCE_NOT_FOUND, f"there is no user {name!r}"
     else:

@@ -1,7 +1,7 @@
 """ElectLeaders (43), versions 0–2: this node leads every partition, so ELECTION_NOT_NEEDED is the answer for each.
 
 Asked for all partitions, it answers with no topic at all: as in Kafka, those that need no election are left out then.
-Deliberate: no election brings back a partition that could not be opened: ELIGIBLE_LEADERS_NOT_AVAILABLE, until the node
+Deliberate: no election opens a partition that could not be opened: ELIGIBLE_LEADERS_NOT_AVAILABLE, until the node
 is started again.
 """
 

@@ -186,8 +186,8 @@ def _partitions(partitions: Sequence[_Partition], unopened: int, most: int) -> I
         return
     for name, text, values in (
         ("log_start_offset", "The first offset that is kept.", [each.log_start_offset for each in partitions]),
-        ("durable_offset", "What lies before it is on the disk.", [each.durable_offset for each in partitions]),
-        ("high_watermark", "What lies before it is visible.", [each.high_watermark for each in partitions]),
+        ("durable_offset", "Records before it are on the disk.", [each.durable_offset for each in partitions]),
+        ("high_watermark", "Records before it are visible.", [each.high_watermark for each in partitions]),
         ("log_end_offset", "The next record's offset.", [each.log_end_offset for each in partitions]),
     ):
         yield gauge(f"mainstem_partition_{name}", text, list(_by_partition(partitions, values)))

@@ -62,7 +62,7 @@ class MetricsServer:
             async with asyncio.timeout(_REQUEST_S):
                 await self._answer(reader, writer)
         except (TimeoutError, ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-            _LOG.debug("a request for metrics came to nothing: %r", error)
+            _LOG.debug("a request for metrics failed: %r", error)
         finally:
             self._readers -= 1
             writer.close()

@@ -170,7 +170,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self._comes_too_slowly(now_s, silent_s):
             seconds = now_s - self._frame_since_s
-            self.close(f"its request came too slowly: {self._receiver.came_bytes} bytes in {seconds:.0f} s")
+            self.close(f"its request arrived too slowly: {self._receiver.came_bytes} bytes in {seconds:.0f} s")
             return
         if self._pending or self._next is not None or not self._is_reading or not self._can_write:
             return

@@ -44,7 +44,9 @@ class Unauthenticated:
         if len(self._waiting) > self._connections_max:
             oldest = next(iter(self._waiting))
             del self._waiting[oldest]
-            oldest.close("more connections without a user than mainstem.unauthenticated.connections.max came after it")
+            oldest.close(
+                "more connections without a user than mainstem.unauthenticated.connections.max were opened after it"
+            )
 
     def discard(self, connection: Waiting) -> None:
         """Remove a connection that has a user now, or is closed."""

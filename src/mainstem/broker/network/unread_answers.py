@@ -27,7 +27,7 @@ class Reader(Protocol):
 
 
 class _Stand:
-    """How one connection reads: the bytes that waited first, the bytes that wait now, and the last progress."""
+    """How fast one connection reads: its waiting bytes at the begin and now, and its last progress."""
 
     __slots__ = ("began_bytes", "began_s", "moved_s", "size_bytes")
 

@@ -21,7 +21,7 @@ _MEASURED_MAX: Final = 10_000
 
 
 class Windows(NamedTuple):
-    """How far back is looked: so many windows of so many seconds."""
+    """The time over which a rate is measured: so many windows of so many seconds."""
 
     number: int
     size_s: float
@@ -123,7 +123,7 @@ class Quotas:
         return True, 0.0 if strict else bucket.wait_s(limit.value, now_s)
 
     def _make_room(self, now_s: float) -> None:
-        """Names of clients are the clients' own: what is kept of them has a bound."""
+        """Clients choose their names, so the number of names that are kept is bounded."""
         if len(self._rates) >= _MEASURED_MAX:
             self._rates = {group: rate for group, rate in self._rates.items() if not rate.is_idle(now_s)}
         if len(self._buckets) >= _MEASURED_MAX:

@@ -1,4 +1,4 @@
-"""How much there was lately: a rate over sliding windows, and a bucket of tokens. Kafka's arithmetic; time is given.
+"""Recent use: a rate over sliding windows, and a bucket of tokens. Kafka's arithmetic; the caller gives the time.
 
 ``WindowedRate`` looks back over ``count`` windows; at the beginning, when there is less to look back on, it counts as
 if all but the first had passed without anything. ``TokenBucket`` fills with the limit's rate, holds as much as all
@@ -27,7 +27,7 @@ class WindowedRate:
         self._samples[-1][1] += amount
 
     def wait_s(self, limit: float, now_s: float) -> float:
-        """How long nothing may come until the rate is back at ``limit``; 0 while it is below."""
+        """How long nothing may be added until the rate is back at ``limit``; 0 while it is below."""
         horizon_s = now_s - self._count * self._size_s
         while self._samples and self._samples[0][0] <= horizon_s:
             self._samples.popleft()
@@ -45,7 +45,7 @@ class WindowedRate:
 
 
 class TokenBucket:
-    """Tokens that come with time and go with use."""
+    """Tokens that accrue with time and are spent by use."""
 
     __slots__ = ("_filled_s", "_tokens", "_windows_s")
 

@@ -83,7 +83,7 @@ class Authentication:
     def admit(self) -> None:
         """Check that requests of the user may be served now. Raises FrameError: then the connection must be closed."""
         if self.state is not SaslState.DONE:
-            raise FrameError("a request that requires a user came before the user was authenticated")
+            raise FrameError("a request that requires a user arrived before the user was authenticated")
         if self._ends_s is not None and self._clock.monotonic_s() >= self._ends_s:
             raise FrameError(f"the session of {self.principal} has ended, and the client did not authenticate again")
 

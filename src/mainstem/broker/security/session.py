@@ -52,4 +52,4 @@ class Session:
 
 
 NO_SESSION: Final = Session(("", 0))
-"""The session of requests that come over no connection."""
+"""The session of requests without a connection."""

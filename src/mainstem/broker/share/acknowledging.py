@@ -71,7 +71,7 @@ def find_log(share: Shares, partition: SharedPartition) -> PartitionLog:
 def acknowledge(
     share: Shares, key: SessionKey, topics: Iterable[AcknowledgedTopic], *, may_renew: bool
 ) -> dict[SharedPartition, Outcome]:
-    """Take a member's word, for each partition on its own; what is taken is durable when ``until_durable`` returns."""
+    """Apply a member's acknowledgements, each partition on its own. They are durable when ``until_durable`` returns."""
     outcomes = {}
     for topic in topics:
         for item in topic.partitions:
@@ -97,7 +97,7 @@ def _acknowledge(
 
 
 async def until_durable(share: Shares, key: SessionKey, outcomes: dict[SharedPartition, Outcome]) -> None:
-    """Wait until what was taken is durable; what cannot be made so has failed."""
+    """Wait until the applied acknowledgements are durable. Those that cannot become durable get an error."""
     for partition, outcome in outcomes.items():
         if outcome.code == ErrorCode.NONE:
             try:

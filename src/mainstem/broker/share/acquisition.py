@@ -1,4 +1,4 @@
-"""The steps of a share partition: acquire, acknowledge, release, and what the clock brings.
+"""The steps of a share partition: acquire, acknowledge, release, and its time-outs.
 
 Each step looks at an ``InFlight`` and says which runs change; the caller writes them and applies them. No I/O and no
 clock: the time is given. The rules are Kafka's (KIP-932, KIP-1206 for the modes, KIP-1222 for renewal), down to how
@@ -22,7 +22,7 @@ _ARCHIVED: Final = RecordState.ARCHIVED
 
 
 class AcquireMode(enum.IntEnum):
-    """How a fetch's limit of records is meant: whole batches and so a few more, or never more."""
+    """The meaning of a fetch's limit of records: whole batches, which may be a few more, or never more."""
 
     BATCH_OPTIMIZED = 0
     RECORD_LIMIT = 1

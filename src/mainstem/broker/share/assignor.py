@@ -98,7 +98,7 @@ def _take(free: Iterable[int], count: int, left: dict[int, int]) -> set[int]:
 
 
 def _evenly(things: Iterable[_T], slots: int, holds: Mapping[_T, int]) -> dict[_T, int]:
-    """How many slots each thing gets; those that hold most already get the ones that are left over."""
+    """The number of slots of each; those that hold most already get the slots that are left over."""
     names = list(things)
     each, over = divmod(slots, len(names))
     favored = set(sorted(names, key=lambda name: -holds.get(name, 0))[:over])

@@ -1,4 +1,4 @@
-"""Record batches that were read, as a share partition sees them: which are deliverable, and where their bytes are."""
+"""Record batches for a share partition: which records are deliverable, and where their bytes are."""
 
 from __future__ import annotations
 

@@ -249,7 +249,7 @@ class ShareCoordinator:
         await self._log.until_durable(group.group_id)
 
     def topic_deleted(self, topic_id: UUID) -> None:
-        """The state of a deleted topic is gone with it; what cannot be written now is removed at the next start."""
+        """The state of a deleted topic is deleted with it. If that cannot be written now, the next start removes it."""
         self._remove(self._state.of_topic(topic_id))
         for group in self._groups():
             self._forget_topics(group, {topic_id} & group.shared.keys())

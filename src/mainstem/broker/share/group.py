@@ -46,7 +46,7 @@ class ShareMember:
 
     @property
     def held(self) -> HeldMetadata:
-        """The metadata that the member brought."""
+        """The metadata that the member sent."""
         return HeldMetadata(self.topics, 0)
 
 

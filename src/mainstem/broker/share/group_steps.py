@@ -1,7 +1,7 @@
-"""The steps of a share group: a member's heartbeat (it joins, stays or leaves), and what the clock brings.
+"""The steps of a share group: a member's heartbeat (it joins, stays or leaves), and its time-outs.
 
 Each step changes the group and returns the records to write. The answer is sent when they are durable. No I/O, no
-clock: ``ShareNow`` brings the time, ``topics`` the existing topics.
+clock: ``ShareNow`` has the time, ``topics`` the existing topics.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
         ▲                    │  └────reject, gap──────────────► ARCHIVED
         └──release, time-out─┘───────the same, at the limit of deliveries──┘
 
-Offsets of one state stand together in runs. Invariants, asserted where they could break:
+Offsets of one state are kept in runs. Invariants, asserted where they could break:
 
 1. The runs lie end to end and cover ``[start_offset, end_offset)``. Offsets before it need no delivery; offsets
    after it were never examined. The first run is not terminal, else the start offset would be past it.
@@ -92,12 +92,12 @@ class InFlight:
 
     @property
     def size(self) -> int:
-        """How many offsets are in flight."""
+        """The number of offsets in flight."""
         return self.end_offset - self.start_offset
 
     @property
     def delivery_complete_count(self) -> int:
-        """How many offsets from the start offset on need no delivery any more."""
+        """The number of offsets from the start offset on that need no further delivery."""
         return sum(run.size for run in self.runs if run.state.is_terminal)
 
     @property
@@ -147,7 +147,7 @@ class InFlight:
         return _trimmed(runs, max(self.start_offset, start_offset))
 
     def _keep(self, runs: list[Run], position: int, first: int, last: int) -> int:
-        """Take over what the old state says of ``first`` to ``last``; where in the old runs that ends."""
+        """Copy the old state of ``first`` to ``last``. Returns where in the old runs that ends."""
         if last < first:
             return position
         while position < len(self.runs) and self.runs[position].first <= last:
@@ -160,7 +160,7 @@ class InFlight:
         return position
 
     def written(self) -> InFlight:
-        """The state as the log has it: what is acquired is available there, with the delivery counted."""
+        """The state as the log keeps it: acquired records are available, with the delivery counted."""
         runs: list[Run] = []
         for run in self.runs:
             known = run.to(_AVAILABLE) if run.state is _ACQUIRED else run

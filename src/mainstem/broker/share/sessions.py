@@ -151,5 +151,5 @@ class ShareSessions:
         self._ended(session)
 
     def statistics(self) -> dict[str, int]:
-        """How many sessions are kept."""
+        """The number of sessions that are kept."""
         return {"sessions": len(self._sessions)}

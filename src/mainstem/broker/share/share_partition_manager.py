@@ -27,7 +27,7 @@ from mainstem.log.partition.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("mainstem.broker.share")
 _PASSES_MAX: Final = 16
-"""How often one fetch reads on when nothing that it read is deliverable."""
+"""The most reads of one fetch while nothing that it read is deliverable."""
 
 
 class ShareFetchParams(NamedTuple):
@@ -108,7 +108,7 @@ class SharePartitionManager:
         return log.high_watermark
 
     def refresh(self, partition: SharePartition, log: PartitionLog) -> None:
-        """Let go of what the clock and the log's start have taken. Raises the log's errors."""
+        """Release records whose locks ended, and forget those before the log's start. Raises the log's errors."""
         state = partition.in_flight
         if log.log_start_offset > state.start_offset:
             self._state.change(partition, (), log.log_start_offset)
@@ -137,7 +137,7 @@ class SharePartitionManager:
         limits: AcquisitionLimits,
         max_bytes: int,
     ) -> ShareAcquiredRecords:
-        """Give a member what is available, as far as it wants. ``limits`` are the group's. Raises the log's errors."""
+        """Acquire available records for a member. ``limits`` are the group's. Raises the log's errors."""
         committed = limits.reads_committed
         deadline_s = self._clock.monotonic_s() + limits.lock_duration_s
         params = AcquireParams(wanted.member_id, wanted.records_max, wanted.batch_size, wanted.mode, deadline_s)
@@ -168,7 +168,7 @@ class SharePartitionManager:
         *,
         may_renew: bool,
     ) -> None:
-        """Take a member's word on what it holds. Raises RemoteError, the log's errors: then nothing is changed."""
+        """Apply a member's acknowledgements. Raises RemoteError, the log's errors: then nothing is changed."""
         self.refresh(partition, log)
         limits = self.limits(partition.key.group_id)
         limits = replace(limits, may_renew=limits.may_renew and may_renew)

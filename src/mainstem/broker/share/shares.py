@@ -18,7 +18,7 @@ from mainstem.clock import Clock
 
 
 class Shares:
-    """The share groups of a node: their coordinator, what they deliver, the sessions of their members, their state."""
+    """The share groups of a node: their coordinator, partitions, sessions and state."""
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ from mainstem.record.reader import DecodedRecord
 
 _LOG: Final = logging.getLogger("mainstem.broker.share")
 _COLD_AFTER_SNAPSHOTS: Final = 8
-"""How many times the records between two snapshots the log may hold beside for the sake of one share partition."""
+"""For one share partition the log may keep this many times the records between two snapshots."""
 
 
 class SharePartition:
@@ -143,7 +143,7 @@ class ShareStateLog:
         self._write_snapshot(partition, partition.epochs, in_flight)
 
     def change(self, partition: SharePartition, runs: Sequence[Run], start_offset: int = -1) -> None:
-        """Apply what a step says; ``start_offset`` is the log's, where it has moved."""
+        """Apply the result of a step; ``start_offset`` is the log's, if it has moved."""
         before = partition.in_flight
         after = before.applied(runs, start_offset)
         if _is_unwritten(runs, before, after):
@@ -187,7 +187,7 @@ class ShareStateLog:
         self._commit.when_durable(log, next_offset, durable)
 
     def _prune(self, log: PartitionLog) -> None:
-        """Delete what no state needs any more, when enough was written since the last time to be worth it."""
+        """Delete records that no state needs any more, once enough was written since the last time."""
         a_round = self._updates_per_snapshot + 1
         if log.log_end_offset - self._pruned_at.get(log, log.log_start_offset) < a_round:
             return

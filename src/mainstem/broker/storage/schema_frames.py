@@ -1,7 +1,7 @@
 """The check that a record's key and value name a schema of their subject, for topics that validate schemas.
 
 Only the frame is checked, as in Confluent's broker: an id of the default context, or a global id
-(``schemas_topic.frames``). The bytes behind it are not read. The subject is ``TOPIC-key`` or ``TOPIC-value``; its
+(``schemas_topic.frames``). The bytes after it are not read. The subject is ``TOPIC-key`` or ``TOPIC-value``; its
 versions that are not deleted count. Null passes. Contract: immutable; ``refused`` may run in any thread.
 """
 

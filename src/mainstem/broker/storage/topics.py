@@ -167,7 +167,7 @@ class Topics:
         return self._keep(self._create(name, partitions, configs))
 
     def _create(self, name: str, partitions: int, configs: Mapping[str, str]) -> TopicMetadata:
-        """Create the whole topic or nothing: what a full disk leaves half made is removed, now or at the next try."""
+        """Create the whole topic or nothing: on a full disk, parts are removed, now or at the next try."""
         if name in self._log.metadata.topics:
             self._log.delete_topic(name)
         try:

@@ -120,7 +120,7 @@ def _without_frames(error: MainstemError) -> MainstemError:
 
 
 def only_batch(records: object, version: int) -> memoryview:
-    """Return the one batch for a partition. As in Kafka, an incomplete batch behind it is ignored.
+    """Return the one batch for a partition. As in Kafka, an incomplete batch after it is ignored.
 
     Raises InvalidRecordError, CorruptBatchError, RemoteError (UNSUPPORTED_COMPRESSION_TYPE).
     """

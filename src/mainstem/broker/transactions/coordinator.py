@@ -231,7 +231,7 @@ class TransactionCoordinator:
             await self._commit.durable(log, log.log_end_offset)
         return transactions
 
-    # ---- what the clock brings
+    # ---- time-outs
 
     def expire(self) -> None:
         """Abort the transactions whose time is over, and look again when that of the next one will be."""

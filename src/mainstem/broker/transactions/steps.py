@@ -2,7 +2,7 @@
 
 Each step takes a transaction and returns its next state, which the coordinator writes to the log; the same object means
 that there is nothing to write. An invalid request raises RemoteError with the protocol's code. No I/O, no clock, no
-randomness: ``now_ms`` brings the time, and ``new_producer_id`` an unused id.
+randomness: ``now_ms`` is the time, and ``new_producer_id`` gives an unused id.
 
 Epochs (KIP-890). A client of transaction version 2 gets a new epoch at the end of every transaction. An EndTxn with the
 previous epoch is therefore a retry: it gets the same answer again and ends nothing. When the time-out ends a
@@ -279,7 +279,7 @@ def _check_same_end(transaction: Transaction, commit: bool) -> None:
 def _prepare(
     transaction: Transaction, version: int, now_ms: int, new_producer_id: NewProducerId, *, commit: bool
 ) -> Transaction:
-    """The decision. What it says is done in every partition once it is durable."""
+    """The decision. It is carried out in every partition once it is durable."""
     client, marker_epoch = transaction.client, transaction.producer_epoch
     successor, previous_id = client, transaction.previous_producer_id
     if version >= EPOCH_BUMP_FROM:

@@ -141,7 +141,7 @@ class ClassicCoordinator:
         return self.create(request.group_id)
 
     def sync(self, call: Call) -> asyncio.Future[Message]:
-        """SyncGroup: answered when the leader has brought the assignment."""
+        """SyncGroup: answered when the leader has sent the assignment."""
         request: SyncGroupRequest = call.body
         future, reply = new_reply()
         try:

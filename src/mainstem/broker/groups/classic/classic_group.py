@@ -62,7 +62,7 @@ class Member:
 
     @property
     def held(self) -> HeldMetadata:
-        """The metadata that the member brought."""
+        """The metadata that the member sent."""
         return HeldMetadata(self.protocols, len(self.assignment))
 
     @property

@@ -1,7 +1,7 @@
-"""The steps of a classic group: join, sync, heartbeat, leave, and what the clock brings.
+"""The steps of a classic group: join, sync, heartbeat, leave, and its time-outs.
 
 Each step changes the group. It returns the records to write, and the answers to send when the records are durable. No
-I/O, no clock, no randomness: ``ClassicNow`` brings the time, the caller brings new member ids. The protocol is Kafka's
+I/O, no clock, no randomness: ``ClassicNow`` has the time, the caller gives new member ids. The protocol is Kafka's
 newest group protocol; older versions differ only in the fields of their messages, and by ``ClassicNow.settings``.
 """
 
@@ -320,7 +320,7 @@ def _extend_session(member: Member, now: ClassicNow) -> None:
 
 
 def sync(group: ClassicGroup, request: SyncGroupRequest, reply: Reply, now: ClassicNow) -> Effects:
-    """A member asks for its assignment; the leader brings everyone's."""
+    """A member asks for its assignment; the leader sends everyone's."""
     effects = Effects()
     try:
         member = _check_sync(group, request)

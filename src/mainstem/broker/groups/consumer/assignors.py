@@ -1,9 +1,9 @@
 """The server-side assignors of consumer groups: which member gets which partitions. Pure functions, deterministic.
 
-``uniform``: the loads of a topic's subscribers differ by at most one, as far as they could give partitions of it to one
-another; only the moves that this requires are made. ``range``: each topic's partitions in runs, in the order of the
-members; topics of equal counts are co-partitioned, static members (by instance id) first, so that they keep their runs
-over restarts.
+``uniform``: two subscribers of a topic differ by at most one partition, unless neither can give the other a partition
+of that topic. Only partitions that have to move do so. ``range``: each topic's partitions are cut into runs, which the
+members get in their order. Topics with equally many partitions are co-partitioned. Static members come first, by
+instance id, so that they keep their runs over restarts.
 
 Every partition of a subscribed topic goes to exactly one member that subscribes to it.
 """
@@ -26,7 +26,7 @@ _ROUNDS_MAX: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """A member as assignors see it: what it subscribes to, and what it was to have so far."""
+    """A member as assignors see it: its subscription and its target assignment so far."""
 
     member_id: str
     instance_id: str | None

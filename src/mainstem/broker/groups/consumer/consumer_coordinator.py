@@ -172,7 +172,7 @@ class ConsumerCoordinator:
         return step
 
     def _find_or_create(self, request: ConsumerGroupHeartbeatRequest) -> tuple[ConsumerGroup, list[StateRecord]]:
-        """The group, and what has to be removed from the log before it can be."""
+        """The group, and the records that must be removed from the log before it is created."""
         group = self._groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return group, []

@@ -68,7 +68,7 @@ class ConsumerMember:
 
     @property
     def held(self) -> HeldMetadata:
-        """The metadata that the member brought."""
+        """The metadata that the member sent."""
         return HeldMetadata(self.topic_names, len(self.topic_regex or ""))
 
     @property
@@ -84,7 +84,7 @@ class ConsumerMember:
                     yield topic_id, number
 
     def at_epoch(self, epoch: int) -> ConsumerMember:
-        """The member at ``epoch``; the one before is kept, as the answer that brings the new one may get lost."""
+        """The member at ``epoch``; the one before is kept, as the answer with the new one may get lost."""
         if epoch == self.member_epoch:
             return self
         return replace(self, member_epoch=epoch, previous_member_epoch=self.member_epoch)

@@ -1,4 +1,4 @@
-"""The steps of a consumer group: heartbeat, leave, and what the clock brings. No I/O, no clock, no randomness.
+"""The steps of a consumer group: heartbeat, leave, and its time-outs. No I/O, no clock, no randomness.
 
 A step takes a group and returns its next state, with the records of the change. The caller writes the records first,
 and then replaces the group. A heartbeat does this in order: find or create the member, store its subscription, raise
@@ -242,7 +242,7 @@ def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest)
     if epoch in (0, member.member_epoch):
         return
     if epoch == member.previous_member_epoch and reconcile.is_part_of(_owned(request), member.assigned):
-        # The answer that brought the newer epoch got lost.
+        # The answer with the newer epoch got lost.
         return
     raise refusal(
         ErrorCode.FENCED_MEMBER_EPOCH,
@@ -479,7 +479,7 @@ def expire(group: ConsumerGroup, now: ConsumerNow) -> Step:
 
 
 def _fence(step: Step, member_ids: Iterable[str]) -> None:
-    """Members are out; what they had is free at once, and the next heartbeat of another finds a new target."""
+    """Remove members. Their partitions are free at once: the next heartbeat of another member finds a new target."""
     for member_id in member_ids:
         step.group.remove(member_id)
         step.records += records.member_tombstones(step.group.group_id, member_id)

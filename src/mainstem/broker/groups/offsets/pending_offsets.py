@@ -1,7 +1,7 @@
 """Offsets that open transactions commit: they count when the transaction commits, and are forgotten when it aborts.
 
 A transaction is named by its producer id and the partition of ``__consumer_offsets`` that it writes to, as its records
-and its marker are. What stands last in the log counts: a transaction that commits does not take back what was committed
+and its marker are. The last one in the log counts: a transaction that commits does not take back what was committed
 or removed after its own records.
 
 Pure state without I/O, a replay of the log's transactional records and markers; one owner.

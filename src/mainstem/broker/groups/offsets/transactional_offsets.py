@@ -1,6 +1,6 @@
 """Offsets that transactions commit, as the coordinators see them: checked, written, and decided by the markers.
 
-They stand in ``__consumer_offsets`` as transactional batches in their producer's name, and count from the marker on.
+They are in ``__consumer_offsets`` as transactional batches in their producer's name, and count from the marker on.
 
 Concurrency: the event loop only.
 """
@@ -61,7 +61,7 @@ class TransactionalOffsets:
             self.pending.add(partition, producer_id, read_offset_change(key, value))
 
     def end_transaction(self, partition: int, producer_id: int, *, commit: bool) -> None:
-        """A transaction has its marker in a partition of ``__consumer_offsets``: what it commits counts, or not."""
+        """A transaction got its marker in a partition of ``__consumer_offsets``: its offsets count, or are dropped."""
         for change in self.pending.end(partition, producer_id, commit=commit):
             self._apply(change)
 

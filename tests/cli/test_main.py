@@ -104,7 +104,7 @@ def test_half_of_a_surrogate_pair_ends_no_reading(command: Commands, mainstem_to
 
 def test_an_argument_that_is_no_utf8_is_refused(command: Commands, mainstem_topic: str) -> None:
     done = command.run("append", mainstem_topic, "caf\udce9")
-    assert (done.code, done.error) == (1, "'caf\\udce9' is not UTF-8; values of other bytes come by standard input")
+    assert (done.code, done.error) == (1, "'caf\\udce9' is not UTF-8; give values of other bytes by standard input")
 
 
 def test_an_interrupt_is_quiet_and_code_130(mainstem_topic: str, mainstem_broker: EmbeddedBroker) -> None:

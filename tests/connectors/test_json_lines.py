@@ -132,7 +132,7 @@ def test_what_is_read_of_an_array_is_not_copied_for_each_object(tmp_path: Path) 
         ('[{"a":1},]', "line 1 is not JSON"),
         ('[{"a":1},\n{"b" 2}]', "line 2 is not JSON: expecting ':' delimiter at character 6"),
         ('[{"a":', "line 1 is not JSON"),
-        ('[{"a":1}] {}', "line 1: there is text behind the array"),
+        ('[{"a":1}] {}', "line 1: there is text after the array"),
         (b'[{"a":"\xff"}]', "the array is not UTF-8 text"),
     ],
 )

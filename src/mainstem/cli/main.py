@@ -88,7 +88,7 @@ def execute(argv: list[str]) -> int:
             reason = (error.strerror or "it cannot be used").lower()
             return _failed(f"{error.filename}: {reason}; name another path, or give this user the right to it", MACHINE)
         if isinstance(error, UnicodeEncodeError) and (wrong := _not_utf8(argv)) is not None:
-            return _failed(f"{wrong!a} is not UTF-8; values of other bytes come by standard input", REFUSED)
+            return _failed(f"{wrong!a} is not UTF-8; give values of other bytes by standard input", REFUSED)
         return _failed(f"a defect: {type(error).__name__}: {error} (MAINSTEM_DEBUG=1 shows where)", REFUSED)
     return result if isinstance(result, int) else DONE
 

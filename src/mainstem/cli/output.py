@@ -82,7 +82,7 @@ def out_rows(rows: Sequence[dict[str, Any]], *, title: str | None = None) -> Non
 
 
 def out_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str | None = None) -> None:
-    """A table with these columns; numbers stand right. Lines are wrapped to a terminal, and nowhere else."""
+    """A table with these columns; numbers are aligned to the right. Lines are wrapped only on a terminal."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -104,7 +104,7 @@ def out_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: s
 
 
 def cell_text(value: Any) -> str:
-    """A value as it stands in a table."""
+    """A value as a table shows it."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -11,7 +11,7 @@
     [topics.create]
     partitions = 3                   # for one of them
 
-What stands on the command line or in a ``MAINSTEM_…`` variable wins over the file.
+An option or a ``MAINSTEM_…`` variable wins over the file.
 """
 
 from __future__ import annotations

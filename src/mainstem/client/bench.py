@@ -31,7 +31,7 @@ _SERVE_EVERY: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """How much to measure, and how long to wait for the log. Raises ConfigError for a number that cannot be."""
+    """How much to measure, and how long to wait for the log. Raises ConfigError for an invalid number."""
 
     records: int = 200_000
     record_bytes: int = 1_000
@@ -203,7 +203,7 @@ def _consume(bootstrap: str, start: Position, records: int, options: BenchOption
     try:
         first = consumer.poll(options.timeout_s)  # connecting is not what is measured
         if first is None:
-            raise LogUnavailableError(f"no record came within {options.timeout_s:g} s")
+            raise LogUnavailableError(f"no record arrived within {options.timeout_s:g} s")
         begin_s, received = time.perf_counter(), 1
         while received < records and time.perf_counter() - begin_s < options.phase_s_max:
             messages = consumer.consume(min(_TAKE, records - received), _POLL_S)
@@ -245,7 +245,7 @@ def _round_trip(
             return seconds
         producer.poll(0)
         refused.check()
-    raise LogUnavailableError(f"a record did not come back within {options.timeout_s:g} s")
+    raise LogUnavailableError(f"a record was not read back within {options.timeout_s:g} s")
 
 
 def _check(message: Message) -> None:

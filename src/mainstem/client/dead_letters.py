@@ -1,7 +1,7 @@
 """The headers of a dead letter: a record that a pipeline or a view could not use, appended to a topic of its own.
 
 One format for the Spark source, the pipelines' outputs and the views. A dead letter has its record's key and value as
-far as they fit, and these headers behind the record's own. Pure functions.
+far as they fit, and these headers after the record's own. Pure functions.
 """
 
 from __future__ import annotations

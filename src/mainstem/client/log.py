@@ -233,7 +233,7 @@ class Log:
         fetch_bytes: int = FETCH_BYTES,
         on_damaged: OnDamaged = "stop",
     ) -> Follower:
-        """The committed records of the topics as they come, without end; close it from any thread.
+        """The committed records of the topics as they arrive, without end; close it from any thread.
 
         ``on_damaged`` is as in ``read``. Raises UnknownTopicError, OffsetOutOfRangeError; while iterating,
         DamagedRecordsError, and LogUnavailableError when the log is away for longer than ``timeout_s`` (iterating on

@@ -62,6 +62,6 @@ def encoded(record: Any) -> EncodedRecord:
 
 
 def encoded_headers(headers: HeadersLike) -> Headers:
-    """Header names with their values in bytes, in order; a name may stand in it several times."""
+    """Header names with their values in bytes, in order; a name may occur several times."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     return tuple((name, value_bytes(value)) for name, value in pairs)

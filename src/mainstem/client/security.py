@@ -1,10 +1,11 @@
-"""How a client proves who it is, and sees that the log is who it should be: Kafka's security options as one value.
+"""How a client authenticates, and how it checks the log's identity: Kafka's security options as one value.
 
 The names are librdkafka's, so that one mapping serves everything: ``security.protocol``, ``sasl.mechanism``,
 ``sasl.username``, ``sasl.password``, ``ssl.ca.location``, ``ssl.certificate.location``, ``ssl.key.location``,
 ``ssl.key.password``, ``ssl.endpoint.identification.algorithm`` (``https``, or ``none`` to take any host's certificate).
-Who gives none is taken at the environment's word: ``MAINSTEM_SECURITY_PROTOCOL``, ``MAINSTEM_SASL_USERNAME``, …; so
-whatever a command starts has what the command has. Secrets are never printed. Values; safe from any thread.
+A client that gives no options takes them from the environment: ``MAINSTEM_SECURITY_PROTOCOL``,
+``MAINSTEM_SASL_USERNAME``, …. So a process that a command starts has the command's options. Secrets are never printed.
+Values; safe from any thread.
 """
 
 from __future__ import annotations

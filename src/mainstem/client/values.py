@@ -41,7 +41,7 @@ def _plain(value: Any) -> Any:
         return sorted(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if hasattr(value, "model_dump"):  # a pydantic model, which brings its library along
+    if hasattr(value, "model_dump"):  # a pydantic model: its library is loaded then
         return value.model_dump()
     if hasattr(value, "item"):  # a scalar of numpy or pandas
         return value.item()

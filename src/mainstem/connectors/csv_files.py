@@ -51,7 +51,7 @@ class CsvFile:
     nulls: Sequence[str] = ("", "NA")
     delimiter: str = ","
     rungs: dict[str, int] = field(default_factory=dict)
-    """How far each column is up the ladder of types; files that are loaded together share it."""
+    """The type that each column has reached, from the narrowest up; files that are loaded together share it."""
     types: dict[str, pa.DataType] = field(default_factory=dict)
     given: dict[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()

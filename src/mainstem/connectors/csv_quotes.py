@@ -34,7 +34,7 @@ _MARK = b"\xef\xbb\xbf"
 
 @kernel(READ_ONLY_BYTES, types.int64, INT64S, returns=types.void)
 def _follow(data: Native, delimiter: Native, place: Native) -> None:
-    """Go on through the bytes from the state in ``place``, up to text behind a quote that closes."""
+    """Go on through the bytes from the state in ``place``, up to text after a quote that closes."""
     at = address_of(data)
     end = at + data.size
     state, line, opened, last = place[0], place[1], place[2], place[3]

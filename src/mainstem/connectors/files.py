@@ -124,7 +124,7 @@ def _with_file(done: Loaded, target: ResumableLoad, encoded: Iterator[EncodedRow
 
 
 def _append_new(target: ResumableLoad, rows: EncodedRows, skipped: int) -> None:
-    """Append the rows behind the first ``skipped``, which an earlier run has loaded."""
+    """Append the rows after the first ``skipped``, which an earlier run has loaded."""
     if skipped <= 0:
         target.append(rows.keys, rows.values)
     elif skipped < len(rows.values):

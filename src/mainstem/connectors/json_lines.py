@@ -85,7 +85,7 @@ class JsonLinesFile:
     def _record(
         self, number: int, text: bytes, row: dict[str, Any], key: Sequence[str], derived: Mapping[str, str]
     ) -> tuple[bytes | None, bytes]:
-        """A row's key and value: its text as it stands, and its derived columns behind."""
+        """A row's key and value: its text as it stands, and its derived columns after."""
         try:
             added = {name: _fill(template, row) for name, template in derived.items()}
             if added:
@@ -159,11 +159,11 @@ class _ArrayText:
         try:
             self.text, self.at = waiting + self._decoder.decode(data, final=not data), 0
         except UnicodeDecodeError as error:
-            raise SchemaError(f"{self._path}: behind line {self.line}: the array is not UTF-8 text: {error}") from error
+            raise SchemaError(f"{self._path}: after line {self.line}: the array is not UTF-8 text: {error}") from error
         return bool(data)
 
     def pass_to(self, end: int) -> str:
-        """Pass over the text up to ``end``, and give it. What is behind is not copied."""
+        """Skip the text up to ``end``, and return it. The rest is not copied."""
         passed = self.text[self.at : end]
         self.line += passed.count("\n")
         self.at = end
@@ -197,11 +197,11 @@ def _elements(stream: BinaryIO, path: Path, first_line: int) -> Iterator[tuple[i
             waiting.pass_to(waiting.at + 1)
     waiting.pass_to(waiting.at + 1)
     if waiting.next():
-        raise SchemaError(f"{path}: line {waiting.line}: there is text behind the array")
+        raise SchemaError(f"{path}: line {waiting.line}: there is text after the array")
 
 
 def _element(waiting: _ArrayText, path: Path) -> tuple[Any, int]:
-    """The element that stands next, and where it ends in the text."""
+    """The next element, and where it ends in the text."""
     while True:
         begin = waiting.at
         try:

@@ -57,7 +57,7 @@ def load_lake(
         with ResumableLoad(log, topic, _identity(lake, partition, info), again=options.again) as target:
             skipped = target.progress.rows
             before += skipped
-            for rows in _behind(lake.records(partition, _COLUMNS), skipped):
+            for rows in _rows_after(lake.records(partition, _COLUMNS), skipped):
                 target.append(*_record_columns(rows, _targets(rows, partition, lake, info.partitions)))
                 done += len(rows)
                 if on_progress is not None:
@@ -73,8 +73,8 @@ def _identity(lake: LakeFiles, partition: int, target: TopicInfo) -> str:
     return load_name(["lake", lake.topic, lake.topic_id, partition, offset, target.name, target.topic_id])
 
 
-def _behind(parts: Iterator[pa.Table], skipped: int) -> Iterator[pa.Table]:
-    """The rows behind the first ``skipped``, a few thousand at a time."""
+def _rows_after(parts: Iterator[pa.Table], skipped: int) -> Iterator[pa.Table]:
+    """The rows after the first ``skipped``, a few thousand at a time."""
     for part in parts:
         for first in range(min(skipped, len(part)), len(part), _APPEND_ROWS):
             yield part.slice(first, _APPEND_ROWS)

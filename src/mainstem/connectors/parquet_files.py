@@ -1,6 +1,6 @@
 """Parquet files as encoded rows, a few row groups' worth of memory at a time.
 
-The file brings its own types. Times become RFC 3339 in UTC, nested columns nested JSON. It is read twice: first every
+The file has its own types. Times become RFC 3339 in UTC, nested columns nested JSON. It is read twice: first every
 value of it, to find what is damaged, null in a key or without a JSON form. One thread uses one reader.
 """
 

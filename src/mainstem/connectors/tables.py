@@ -108,7 +108,7 @@ def require_values(batch: pa.RecordBatch, wanted: Wanted, *, first_row: int) -> 
 
 
 def check_batch(batch: pa.RecordBatch, key: Sequence[str], derived: Mapping[str, str], *, first_row: int) -> None:
-    """Raise SchemaError for what ``encode_batch`` cannot encode; what always has a JSON form is passed over."""
+    """Raise SchemaError for a value that ``encode_batch`` cannot encode. Types that always have a JSON form pass."""
     try:
         batch = with_derived(batch, derived, first_row)
         keys(batch, key, first_row=first_row)

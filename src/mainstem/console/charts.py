@@ -14,7 +14,7 @@ COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8a
 _GREY = "#8b97a5"
 _FAINT = "rgba(139, 151, 165, 0.25)"
 _WHOLE = "triggerExecution"
-# Spark's phases in the order in which they happen; others, if there are any, come behind.
+# Spark's phases in the order in which they happen; others, if there are any, come after.
 _PHASES = ("latestOffset", "getBatch", "queryPlanning", "walCommit", "addBatch", "commitOffsets", "commitBatch")
 _POINTS_MAX = 500
 
@@ -139,7 +139,7 @@ def rings(center: str, hops: Mapping[str, int]) -> dict[str, Any]:
             by_ring.setdefault(distance, []).append(name)
     places: list[tuple[str, float, float, int]] = [(center, 0.0, 0.0, 0)]
     for distance, names in sorted(by_ring.items()):
-        steps = 1 + len(names) // 24  # many nodes stand in a zigzag, so that their names do not cover each other
+        steps = 1 + len(names) // 24  # many nodes are placed in a zigzag, so that their names do not cover each other
         for number, name in enumerate(sorted(names)):
             angle = 2 * math.pi * number / len(names) + distance * 0.35
             radius = 100 * (distance - 0.28 * (number % steps) / steps)

@@ -135,7 +135,7 @@ class ConsoleRouter:
             if scope["method"] not in ("GET", "HEAD"):
                 return http_problem(405, f"{path[:200]} does not take {scope['method']}")
             if path.startswith(_EVENTS):
-                return http_problem(404, "the console's events come by websocket alone")
+                return http_problem(404, "the console's events are served by websocket only")
         if path.startswith(_FILES) or sessions.admits(scope):
             return None
         return sign_in_page() if scope["type"] == "http" else http_problem(401, "sign in to the console first")

@@ -58,7 +58,7 @@ def duration(seconds: float | None) -> str:
 
 
 def ago(time_ms: float | None, now_ms: float) -> str:
-    """3 s ago; what is about now, or to come, is now."""
+    """A time as "3 s ago"; about now, or in the future, as "now"."""
     if time_ms is None:
         return NOTHING
     passed_s = round((now_ms - time_ms) / 1000)

@@ -52,7 +52,7 @@ class Sessions:
         return self._tokens is None or self.token_of(HTTPConnection(scope).cookies) is not None
 
     def open(self, scope: Mapping[str, Any]) -> Response:
-        """The answer to a request that brings its token: a session, or 401."""
+        """The answer to a request with a token: a session, or 401."""
         token = presented_token(scope)
         if self._tokens is None or token is None or self._tokens.find(token) is None:
             return unknown_token()

@@ -109,7 +109,7 @@ class Child:
             raise self._failure()
 
     def refusal(self) -> InputError | None:
-        """Why it ended, when it said that it cannot work as it was started; None when it may another time."""
+        """Why it ended, if it refused its arguments: a restart does not help. None if it may be started again."""
         self._pump.join(5)  # what it said last may still be in the pipe
         if self._process.returncode not in self.role.refusal_codes or not self._said_why:
             return None

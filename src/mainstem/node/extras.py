@@ -1,4 +1,4 @@
-"""The optional parts of the installation: which modules each extra brings, and one clear error for what is missing."""
+"""The optional parts of the installation: the modules of each extra, and one clear error for what is missing."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def _word(outcome: VerificationResult) -> str:
 def _show(outcome: VerificationResult) -> None:
     out(f"{_word(outcome)}: {outcome.pipeline} and a batch over {outcome.source}")
     if outcome.begins:
-        out(f"compared from {outcome.begins}: what lay before was removed")
+        out(f"compared from {outcome.begins}: older records were removed")
     for topic in outcome.topics:
         out(str(topic))
         if topic.differences:

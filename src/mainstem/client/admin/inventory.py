@@ -33,7 +33,7 @@ class TopicSummary:
 
     @property
     def offsets(self) -> int:
-        """How many offsets lie between the ends: of records, transaction markers, and what compaction removed."""
+        """The number of offsets between the ends: of records, transaction markers, and removed records."""
         return sum(offset - self.beginning.get(tp, 0) for tp, offset in self.end.items())
 
 

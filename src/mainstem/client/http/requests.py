@@ -4,7 +4,7 @@ A request is a record of its topic, and stays in the log until a worker answers 
 lost, ``look`` finds its reply later, also through another gateway. What goes wrong behind the gateway is raised here as
 the same error (``mainstem.problems``): RequestFailedError with what the worker says, UnknownTopicError,
 RequestExpiredError …; a gateway that cannot be reached is a LogUnavailableError. After that, and after an
-OutcomeUnknownError, the request may have been made; with an idempotency key it can be made again.
+OutcomeUnknownError, the request may have been made; with an idempotency key it can be repeated.
 
 Thread-safe: each thread keeps a connection of its own.
 """

@@ -78,7 +78,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """The changes from the state at ``start`` to that at ``end``; ``next``: the key behind which to read on, if any."""
+    """The changes from the state at ``start`` to that at ``end``; ``next``: the key after which to read on, if any."""
 
     changes: list[Change]
     start: Position
@@ -212,7 +212,7 @@ class ViewClient:
     ) -> Diff:
         """Key-value and SQL: the rows that changed between two moments (``end``: now), in the order of their keys.
 
-        To read on behind ``limit`` changes: ``diff(d.start, d.end, after=d.next)``, until ``next`` is None.
+        To read on after ``limit`` changes: ``diff(d.start, d.end, after=d.next)``, until ``next`` is None.
         """
         moments = {"from": _moment_text(start), "to": None if end is None else _moment_text(end)}
         query = {**moments, "limit": limit, "after": after, "timeout": timeout}

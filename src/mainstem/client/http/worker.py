@@ -11,7 +11,7 @@ The steps of one round:
 1. Read requests in the consumer group; workers of one group share the topic's partitions.
 2. Call the function for each. What it returns is the reply's value (as ``Log.append`` takes values), or a
    ``client.records.NewRecord`` with headers of its own. What it raises becomes the header ``mainstem-error``.
-3. In one transaction: the replies, and the group's offsets behind the requests.
+3. In one transaction: the replies, and the group's offsets after the requests.
 
 If a round ends before its transaction commits, the next worker of the partition repeats it: the function may be called
 twice for one request, but only one reply counts. A round that fails is aborted and repeated with a new producer. The
@@ -53,7 +53,7 @@ _POLL_S: Final = 0.1
 _COMMIT_S: Final = 60.0
 _ABORT_S: Final = 10.0
 _TAKEN_OVER_MS: Final = 10_000
-"""When a worker is killed: so long until the log ends its transaction, and until its requests are another worker's."""
+"""After a worker is killed: the time until the log ends its transaction and another worker gets its requests."""
 
 
 class Worker:
@@ -102,7 +102,7 @@ class Worker:
         self._failures = 0
 
     def run(self) -> None:
-        """Answer requests until ``stop``. Raises UnknownTopicError, AuthorizationError and what else does not heal."""
+        """Answer requests until ``stop``. Raises UnknownTopicError, AuthorizationError and other permanent errors."""
         self._consumer.subscribe([self.topic])
         while not self._stopping.is_set():
             messages = self._poll()
@@ -114,7 +114,7 @@ class Worker:
         self._stopping.set()
 
     def close(self) -> None:
-        """Leave the group; what is not committed is left to the other workers."""
+        """Leave the group; the other workers get the requests that are not committed."""
         self.stop()
         self._consumer.close()
 
@@ -246,7 +246,7 @@ def _record(message: Message) -> Record:
 
 
 def _offsets(messages: Sequence[Message]) -> list[TopicPartition]:
-    """Where the group goes on behind these requests."""
+    """Where the group goes on after these requests."""
     ends: dict[tuple[str, int], int] = {}
     for topic, partition, offset in map(_place, messages):
         ends[topic, partition] = max(offset + 1, ends.get((topic, partition), 0))

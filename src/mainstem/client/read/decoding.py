@@ -21,7 +21,7 @@ class Chunk:
     """The records of one fetched partition from ``start`` to before ``end``, to be iterated over once.
 
     ``next_offset`` is where to go on after the records that have been taken: at the end of the iteration it is past
-    everything that the fetch brought, markers and gaps included, but never past ``end``. With ``since_ms``, batches in
+    everything that the fetch returned, markers and gaps included, but never past ``end``. With ``since_ms``, batches in
     which every record is earlier are passed over.
     """
 

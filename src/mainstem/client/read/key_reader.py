@@ -21,7 +21,7 @@ from mainstem.protocol.messages.list_key_offsets import ListKeyOffsetsRequest, L
 
 _PAGE: Final = 1_000
 _NEARBY_BYTES: Final = 16 * 1024
-"""How much is fetched at once by offset: the batch that holds it, and what lies right behind."""
+"""How much is fetched at once by offset: the batch that holds it, and what lies right after."""
 _NO_INDEX: Final = frozenset({ErrorCode.INVALID_CONFIG, ErrorCode.OFFSET_NOT_AVAILABLE})
 
 
@@ -51,7 +51,7 @@ class KeyOffsets:
         return None
 
     def next_from(self, offset: int, end: int) -> int:
-        """The first offset at or behind ``offset`` where the key may have a record; ``end`` when there is none."""
+        """The first offset at or after ``offset`` where the key may have a record; ``end`` when there is none."""
         while True:
             while self._page and self._page[0] < offset:
                 self._page.popleft()

@@ -63,7 +63,7 @@ class _Chunks:
         self._offsets[tp] = max(self._offsets[tp], offset)
 
     def add_fetched(self, tp: TopicPartition, part: FetchedPartition, start: int) -> None:
-        """Take in what a fetch from ``start`` on brought. Raises its error, unless it heals or may be stepped over."""
+        """Take in the result of a fetch from ``start`` on. Raises its error, unless it heals or may be stepped over."""
         if isinstance(part.error, DamagedRecordsError):
             self._step_over(part.error)
         elif part.error is not None and not part.heals:
@@ -72,12 +72,12 @@ class _Chunks:
             self._chunks.append(Chunk(tp, part, start, self._end.get(tp)))
 
     def _step_over(self, damage: DamagedRecordsError) -> None:
-        """Go on behind damaged offsets, and remember them. Raises ``damage`` where that is not allowed or possible."""
+        """Go on after damaged offsets, and remember them. Raises ``damage`` where that is not allowed or possible."""
         if self._on_damaged == "stop" or damage.last_offset is None:
             raise damage
-        tp, behind = damage.topic_partition, damage.last_offset + 1
+        tp, after = damage.topic_partition, damage.last_offset + 1
         self.damaged.append(DamagedRecordsError(tp, damage.first_offset, damage.last_offset, damage.reason))
-        self.skip_to(tp, min(behind, self._end.get(tp, behind)))
+        self.skip_to(tp, min(after, self._end.get(tp, after)))
 
     def next_record(self) -> Record | None:
         """The next record, or None when another fetch is needed. A fetch that cannot be read on is dropped."""
@@ -178,7 +178,7 @@ class BoundedReader(Iterator[Record]):
 
 
 class Follower(Iterator[Record]):
-    """The records of topics as they come, without end, until it is closed.
+    """The records of topics as they arrive, without end, until it is closed.
 
     Partitions that are added to a topic later are read from their beginning.
     """

@@ -5,7 +5,7 @@ ListOffsets answers with the first entry of the log whose timestamp is late enou
 of a transaction that was aborted: neither is a record that a reader sees. So its answer is where the search begins:
 batches are fetched from there, and only those whose header says that they may hold the record are decoded.
 
-Records behind the first one may have earlier timestamps: writers choose them. In a topic whose records are older than
+Records after the first one may have earlier timestamps: writers choose them. In a topic whose records are older than
 the markers between them, the search reads on to the first record that is late enough, or to the end.
 
 Functions over a ``WireClient``, whose contract they have.
@@ -36,7 +36,7 @@ def first_records_at(
 ) -> dict[TopicPartition, int]:
     """The offset of each partition's first record before its end whose timestamp is at least ``time_ms``.
 
-    A partition without one is not in the answer. With ``on_damaged="skip"`` the search goes on behind records that
+    A partition without one is not in the answer. With ``on_damaged="skip"`` the search goes on after records that
     cannot be read. Raises UnknownTopicError, DamagedRecordsError, LogUnavailableError.
     """
     try:

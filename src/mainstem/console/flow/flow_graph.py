@@ -1,8 +1,8 @@
-"""The flow as a graph: topics, the pipelines between them, the views behind them; and where each stands in the picture.
+"""The flow as a graph: topics, the pipelines between them, the views behind them; and the place of each in the picture.
 
 1. What is connected is shown; of the other topics a few, and one node for the rest.
 2. A node's column is the longest way to it from a topic that nothing derives.
-3. In a column, nodes stand in the order of the middle of what leads to them, so that few arrows cross.
+3. In a column, nodes are in the order of the middle of what leads to them, so that few arrows cross.
 
 Pure functions over the gateway's documents.
 """

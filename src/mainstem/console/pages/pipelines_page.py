@@ -172,7 +172,7 @@ def _nulled_values(pipeline: Document) -> list[tuple[str, int]]:
 
 
 def _database_facts(database: Document) -> list[tuple[str, str]]:
-    """Of a capture: where the database and its slot are."""
+    """A capture: the positions of its database and slot."""
     if not database:
         return []
     tables = database["tables"]

@@ -61,7 +61,7 @@ class RecordPages:
         return sum(offset - self._top.get(tp, 0) for tp, offset in self._end.items())
 
     async def next_page(self) -> list[Document]:
-        """The records of the next page; maybe none, and more behind them. Raises GatewayError."""
+        """The records of the next page; maybe none, and more after them. Raises GatewayError."""
         return await self._forwards() if self._question.start is not None else await self._backwards()
 
     async def _forwards(self) -> list[Document]:

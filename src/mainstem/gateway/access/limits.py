@@ -90,5 +90,5 @@ def limits_of(settings: Iterable[str], limits: GatewayLimits = GatewayLimits()) 
 
 
 def streams_bound(limits: GatewayLimits, open_files_max: int) -> int:
-    """How many streams a process may serve that may have so many files open: two files a stream of a view, and rest."""
+    """The most streams of a process that may open so many files: a view's stream takes two, and some stay free."""
     return max(1, min(limits.streams_max, (open_files_max - limits.requests_max) // 2))

@@ -108,7 +108,7 @@ class RequestLimits:
             return refusal
         length = headers.get("content-length", "0")
         if method in _SAFE_METHODS and (length.strip("0") or "transfer-encoding" in headers):
-            return HttpError(400, f"{method} takes no body; what is asked for stands in the path and the query")
+            return HttpError(400, f"{method} takes no body; the path and the query say what you ask for")
         if length.isdecimal() and int(length[:20]) > limits.body_bytes_max:
             return self.too_large()
         return None
@@ -192,7 +192,7 @@ class _CountedBody:
         try:
             message = await asyncio.wait_for(self._receive(), self._limits.body_pause_s)
         except TimeoutError:
-            raise HttpError(408, f"nothing of the body came for {self._limits.body_pause_s:g} s") from None
+            raise HttpError(408, f"nothing of the body arrived for {self._limits.body_pause_s:g} s") from None
         more_bytes = len(message.get("body", b""))
         self._limits.admit(self.size_bytes + more_bytes, more_bytes)
         self.size_bytes += more_bytes

@@ -188,7 +188,7 @@ def _parsed(document: Any) -> dict[str, Token]:
         scopes = [tuple(str(pattern) for pattern in row.get(scope, ())) for scope in ("read", "write", "admin")]
         token = Token(str(row["name"]), str(row["sha256"]), Grants(*scopes))
         if token.name in tokens:
-            raise ConfigError(f"token {token.name} stands in it twice")
+            raise ConfigError(f"token {token.name} is in it twice")
         tokens[token.name] = token
     return tokens
 

@@ -23,7 +23,7 @@ PROBLEM_TEXTS: Final = {
     401: "No token, or one that is not known",
     403: "The token may not do this, or a page of another origin asks",
     404: "There is no such topic, view or request",
-    408: "The body came too slowly",
+    408: "The body arrived too slowly",
     409: "The topic or the view does not support this",
     410: "The requested data is too old: it was removed",
     412: "The condition does not hold; `actual` is the offset that does",
@@ -39,7 +39,7 @@ PROBLEM_TEXTS: Final = {
     504: "The position was not reached in time (`wanted` and `reached`), or it is not known whether it was appended",
 }
 _HEADERS: Final = {
-    "Mainstem-Position": "The position that the answer reflects, or that stands just after what was appended",
+    "Mainstem-Position": "The position that the answer reflects, or the one just after the appended records",
     "ETag": "The key's last offset in quotation marks, for `If-Match`",
     "Location": "Where to look for the reply",
     "Retry-After": "Seconds after which to try again",
@@ -178,7 +178,7 @@ def _following(operation: Mapping[str, Any], path: str) -> Iterable[int]:
 
 
 def _hoist_definitions(operation: Mapping[str, Any], schemas: dict[str, Any]) -> None:
-    """Put the schemas that a body's schema brings along where its references look for them."""
+    """Put the schemas that a body's schema contains where its references look for them."""
     for content in operation.get("requestBody", {}).get("content", {}).values():
         schemas.update(content["schema"].pop("$defs", {}))
 

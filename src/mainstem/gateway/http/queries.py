@@ -92,7 +92,7 @@ class DiffQuery(NoQuery):
     )
     end: str | None = Field(None, alias="to", description="the same; default: now")
     limit: int = Field(1_000, ge=1, le=LIMIT_MAX)
-    after: str | None = Field(None, description="only keys behind this one: the `next` of the answer before")
+    after: str | None = Field(None, description="only keys after this one: the `next` of the answer before")
     timeout: float = Field(WAIT_S, ge=0, le=WAIT_S_MAX, description="seconds to wait for the past states")
 
     def request(self) -> DiffRequest:

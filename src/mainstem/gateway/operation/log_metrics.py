@@ -74,7 +74,7 @@ def _own_metrics() -> bytes:
 
 
 def metrics_router(metrics: LogMetrics | None, views: ViewBackend, log: Log) -> Routes:
-    """``/metrics``, where the log's socket is known."""
+    """``/metrics``, if the log's socket is known."""
     router = Routes("operation")
     workers, pipelines = Workers(_THREADS_MAX), Overview(log)
     if metrics is not None:

@@ -123,11 +123,11 @@ class Requests:
             raise unknown_request()
         if request.offset < beginning.get(tp, 0):
             raise RequestExpiredError(f"retention has taken the request at {tp}:{request.offset}")
-        here, behind = Position({tp: request.offset}), Position({tp: request.offset + 1})
+        here, after = Position({tp: request.offset}), Position({tp: request.offset + 1})
         try:
-            record = next(self._log.read(request.topic, start=here, end=behind), None)
+            record = next(self._log.read(request.topic, start=here, end=after), None)
         except OffsetOutOfRangeError:  # an open transaction is before it
-            return behind
+            return after
         if record is None or (CORRELATION_ID, request.correlation_id.encode()) not in record.headers:
             raise unknown_request()
         retention_ms = self._retention_ms(reply_topic_of(request.topic))

@@ -136,7 +136,7 @@ async def _gone(http: Request) -> None:
 
 
 def _preferences(prefer: str, timeout_s: float) -> tuple[float, list[str]]:
-    """How long to wait by the header Prefer (RFC 7240), and what of it is applied. What is not known is passed over."""
+    """The time to wait by the header Prefer (RFC 7240), and the preference that is applied. Others are ignored."""
     applied: list[str] = []
     for part in (part.strip().lower() for part in prefer.split(",")):
         wait = _WAIT.fullmatch(part)

@@ -43,7 +43,7 @@ def create_app(
 ) -> FastAPI:
     """The gateway's app over a log, the view hosts' sockets and the one of the log's metrics, if that is known.
 
-    With ``tokens`` each request has to bring one.
+    With ``tokens`` each request has to send one.
     """
     requests = RequestRoutes(log)
 
@@ -118,7 +118,7 @@ def assemble(
 
 
 def _describe_truly(app: FastAPI, routers: tuple[Routes, ...]) -> None:
-    """Describe what the routes answer; the framework's own 422 is none of it: what is wrong is 400 here."""
+    """Describe the answers of the routes, without the framework's own 422: invalid requests get 400 here."""
     describe = app.openapi
 
     @cache

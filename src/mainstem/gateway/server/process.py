@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None, mount: Mount | None = None) -> int:
     parser.add_argument("--view-host", action="append", default=[], type=Path, metavar="SOCKET")
     parser.add_argument("--metrics-socket", type=Path, metavar="SOCKET", help="where the log serves its metrics")
     parser.add_argument("--supervisor-metrics", type=Path, metavar="FILE", help="the restarts of the node's processes")
-    parser.add_argument("--tokens", type=Path, metavar="FILE", help="the tokens that requests have to bring")
+    parser.add_argument("--tokens", type=Path, metavar="FILE", help="the tokens, one of which each request has to send")
     parser.add_argument("--cors-origin", action="append", default=[], metavar="ORIGIN", help="pages that are let in")
     parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="the certificate chain, PEM")
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its key, if it is in another file")

@@ -85,7 +85,7 @@ def _stopped(*_: object) -> None:
 
 
 class EndingServer(uvicorn.Server):
-    """uvicorn, which says when it accepts, and when it stops: streams would last through its whole grace else."""
+    """uvicorn that reports its start and its stop: otherwise streams would last through its whole grace period."""
 
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], on_stop: Callable[[], None]) -> None:
         super().__init__(config)

@@ -18,7 +18,7 @@ _RETRY_MS: Final = (500, 2_500)
 
 
 def opening(position: str | None) -> bytes:
-    """The first block: how long to wait before coming back (spread, lest all come at once), and where one is."""
+    """The first block: the time to wait before a reconnect (spread over clients), and the position."""
     return f"retry: {random.randint(*_RETRY_MS)}\n".encode() + beat(position)
 
 

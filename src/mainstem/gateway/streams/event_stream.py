@@ -57,7 +57,7 @@ class Streams:
             end()
 
     def at_end(self, end: Callable[[], None]) -> None:
-        """Call ``end`` when the process stops: for what waits, and could wait through the whole grace."""
+        """Call ``end`` when the process stops: it ends requests that would else wait until the process is killed."""
         self._also.append(end)
 
     def begin(self, body: asyncio.Task[None]) -> None:
@@ -130,7 +130,7 @@ class EventStream(Response):
                 await self._send(send, problem(error))
 
     async def _send(self, send: Send, block: bytes) -> None:
-        """Send a block in pieces: what one connection holds for a client that does not read is a piece or two."""
+        """Send a block in pieces, so that a connection holds a piece or two for a client that does not read."""
         for start in range(0, len(block), _PIECE_BYTES):
             async with asyncio.timeout(self._streams.stall_s):
                 piece = block[start : start + _PIECE_BYTES]
@@ -144,4 +144,4 @@ async def _disconnected(receive: Receive) -> None:
 
 def too_slow() -> UnavailableError:
     """The error for a reader that did not keep up."""
-    return UnavailableError("this reader is too slow and was cut off; come back with Last-Event-ID to go on from there")
+    return UnavailableError("this reader is too slow and was cut off; reconnect with Last-Event-ID to go on from there")

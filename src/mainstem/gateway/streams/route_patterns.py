@@ -33,7 +33,7 @@ class RoutePattern:
         for word in words:
             if not word or (len(word) > 1 and ("*" in word or "#" in word)):
                 raise InputError(
-                    f"route {text[:100]!r}: words stand between single dots; * (one word) and # (any number) are words "
+                    f"route {text[:100]!r}: single dots separate words; * (one word) and # (any number) are words "
                     "of their own, e.g. orders.eu.* or orders.#"
                 )
         return cls(words)

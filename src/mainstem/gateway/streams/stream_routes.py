@@ -1,4 +1,4 @@
-"""The routes of server-sent events of topics. What is wrong with a request is a problem, before a stream begins."""
+"""The routes of server-sent events of topics. A wrong request gets a problem document before a stream begins."""
 
 from __future__ import annotations
 

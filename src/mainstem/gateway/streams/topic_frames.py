@@ -1,6 +1,6 @@
 """Records as server-sent events, and which of them a reader wants. Pure functions and values.
 
-A **piece** is what one fetch brought, encoded once for all readers. The id of an event is the position just after its
+A **piece** is the result of one fetch, encoded once for all readers. The id of an event is the position just after its
 record: over all partitions of the topic, or, for readers of one key, over the key's partition alone.
 """
 

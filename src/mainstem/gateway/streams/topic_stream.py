@@ -89,7 +89,7 @@ class TopicStreams:
                 except DamagedRecordsError as error:
                     if start.on_damaged == "stop":
                         raise
-                    _LOG.warning("a stream goes on behind damage: %s", error)
+                    _LOG.warning("a stream goes on after damage: %s", error)
                 finally:
                     tail.leave()
 

@@ -5,12 +5,14 @@ pieces are kept in a ``PieceRing`` of at most ``RING_BYTES``. A reader is a numb
 thousand readers cost a thousand numbers, and not a thousand queues. A reader whose next piece has left the ring was too
 slow.
 
-1. A reader begins at its own position, and reads its own past up to where the tail is (``number``, ``position``).
-2. If the piece of that number is still in the ring, it goes on from there: every piece before it is before ``position``
-   and every later one behind it, so nothing is missed and nothing comes twice. If not, it reads on, as in 1.
+1. A reader begins at its own position. It notes the number of the tail's next piece and the tail's position
+   (``number``, ``offsets``), and reads its own past up to that position.
+2. If the piece of that number is still in the ring, the reader goes on with it (``join``). Earlier pieces end at that
+   position or before it, later ones begin after it: no record is missed, and none comes twice. If the piece has left
+   the ring, the reader repeats step 1.
 
-The follower waits when the foremost reader is half a ring behind: a log that is read faster than the readers can be
-served must not throw them all out. Used by one event loop; the tail is closed with its last reader.
+The follower waits while the foremost reader has half a ring to take: if it read the log faster than the readers can be
+served, it would cut them all off. Used by one event loop; the tail is closed with its last reader.
 """
 
 from __future__ import annotations

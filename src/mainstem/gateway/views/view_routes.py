@@ -82,7 +82,7 @@ def _add_administration(router: Routes, backend: ViewBackend) -> None:
         return await backend.respond(http, view, partial(_rebuild, view=view, source=query.source))
 
     @router.declare(
-        "DELETE", "/views/{view}", "Delete what is stored of the view; a rebuild brings it back", ADMIN_VIEW, OBJECT
+        "DELETE", "/views/{view}", "Delete what is stored of the view; a rebuild restores it", ADMIN_VIEW, OBJECT
     )
     async def delete(http: Request, view: str, _: Annotated[queries.NoQuery, Query()]) -> Response:
         return await backend.respond(http, view, partial(_delete, view=view))

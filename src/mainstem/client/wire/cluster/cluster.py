@@ -229,7 +229,7 @@ class WireClient:
         """Append record batches as they are; returns the offset of the first record once it is durable.
 
         A batch that carries a producer's stamp is sent again when its answer got lost; one without is not, because it
-        could then stand in the log twice: a LogUnavailableError leaves open whether it does once or not at all.
+        could then be in the log twice: after a LogUnavailableError it is there once or not at all.
         Raises RecordTooLargeError, ProducerError, UnknownTopicError, CorruptBatchError, RemoteError.
         """
         if acks not in (-1, 1):
@@ -587,7 +587,7 @@ class WireClient:
 
 def _recreated_topic(tp: TopicPartition) -> UnknownTopicError:
     return UnknownTopicError(
-        f"topic {tp.topic!r} was deleted, and perhaps made again: offsets from before mean nothing any more"
+        f"topic {tp.topic!r} was deleted, and perhaps recreated: offsets from before mean nothing any more"
     )
 
 

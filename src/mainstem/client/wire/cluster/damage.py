@@ -27,7 +27,7 @@ def check_on_damaged(word: str) -> None:
 def damage_at(
     tp: TopicPartition, fetched: FetchedPartition, offset: int, error: CorruptBatchError
 ) -> DamagedRecordsError:
-    """The error that names the damaged offsets, where a decoder raised ``error`` at ``offset`` of what was fetched.
+    """The error that names the damaged offsets. A decoder raised ``error`` at ``offset`` of ``fetched``.
 
     The range ends before the next valid batch of the fetch. If there is none, the damaged batch's own header gives its
     end, if the checksum confirms that header or if nothing follows the batch.

@@ -1,6 +1,6 @@
 """Fetch: the request for several partitions, and what comes back for each. Pure functions over protocol messages.
 
-Partitions are asked for by topic id where the broker knows ids, so that a topic that was deleted and made again is
+Partitions are asked for by topic id where the broker knows ids, so that a topic that was deleted and recreated is
 never read at offsets of the deleted topic.
 """
 
@@ -27,7 +27,7 @@ NO_RECORDS = memoryview(b"")
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """How long a fetch waits, for how much, and how much it takes at most (one whole batch it takes in any case)."""
+    """Bounds of a fetch: how long it waits, for how many bytes, and its most bytes (one whole batch in any case)."""
 
     max_wait_ms: int = 500
     min_bytes: int = 1

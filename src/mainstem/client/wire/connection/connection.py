@@ -49,7 +49,7 @@ class ConnectionOptions:
 
 
 class Pending(NamedTuple):
-    """A request that has been sent: what its answer is read by."""
+    """A request that has been sent, with what its response needs to be read."""
 
     correlation_id: int
     api_key: int
@@ -57,7 +57,7 @@ class Pending(NamedTuple):
 
 
 class ReceiveBuffer:
-    """A buffer that grows and is used again: what was read into it lasts until it is read into next."""
+    """A buffer that grows and is used again. Its content is valid until the next read into it."""
 
     __slots__ = ("_data",)
 

@@ -20,7 +20,7 @@ _JOIN_BYTES_MAX = 256 * 1024
 
 
 class TlsStream(Stream):
-    """A connection under TLS. Time-outs are Python's own: the kernel's would leave half a TLS record behind."""
+    """A connection under TLS. Time-outs are Python's own: the kernel's would leave half a TLS record in the socket."""
 
     def __init__(self, sock: ssl.SSLSocket, address: Address) -> None:
         self._tls = sock

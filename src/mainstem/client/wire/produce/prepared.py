@@ -335,7 +335,7 @@ def _open_names(client: WireClient) -> list[str]:
 
 
 def describe(client: WireClient, transactional_ids: Iterable[str]) -> dict[str, Described]:
-    """How transactional ids stand; one that the log does not know is not in the answer."""
+    """The states of transactional ids; one that the log does not know is left out."""
     asked = list(dict.fromkeys(transactional_ids))
     return wherever_it_is(client, lambda: _describe(client, asked))
 

@@ -86,7 +86,7 @@ class ProduceWindow:
             self._flights.popleft()
 
     def _take(self, flight: ProduceFlight) -> bool:
-        """Whether all of its batches are acknowledged now; those that are, are taken out of it."""
+        """Whether all of its batches are acknowledged now. Acknowledged ones are removed."""
         offsets, throttle_ms = self._client.receive_produced(flight)
         self._quiet_until_s = max(self._quiet_until_s, time.monotonic() + throttle_ms / 1000)
         for tp, base_offset in offsets.items():

@@ -12,7 +12,7 @@ from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.testing.embedded import EmbeddedBroker
 
 LOSS = Loss("reader", TopicPartition("flights", 3), 5, 9, "removed by retention.ms=1000", "id", 1_700_000_000_000)
-REMADE = Loss("reader", TopicPartition("flights", 3), 12, None, "the topic was deleted and made again", "id", 7)
+REMADE = Loss("reader", TopicPartition("flights", 3), 12, None, "the topic was deleted and recreated", "id", 7)
 
 
 def as_record(loss: Loss) -> Record:

@@ -140,7 +140,7 @@ def test_a_lake_of_another_topic_or_of_another_life_of_it_is_refused(archive: Ar
         table(archive.world.airlines.name, lake=archive.path, bootstrap=bootstrap, spark=spark)
     archive.world.log.delete_topic(archive.topic)
     archive.world.log.create_topic(archive.topic, partitions=1)
-    with pytest.raises(ConfigError, match="made again"):
+    with pytest.raises(ConfigError, match="recreated"):
         archive.table()
 
 

@@ -113,10 +113,10 @@ def test_headers_are_read_when_they_are_asked_for() -> None:
             "starting offsets by one of .* not by startingOffsets",
         ),
         ({"endingTimestamp": "1", "endingOffsetsByTimestamp": "{}"}, "ending offsets by one of the options"),
-        ({"startingTimestamp": "2", "endingTimestamp": "1"}, "lies after endingTimestamp"),
+        ({"startingTimestamp": "2", "endingTimestamp": "1"}, "is after endingTimestamp"),
         (
             {"startingOffsets": '{"flights":{"0":5}}', "endingOffsets": '{"flights":{"0":4}}'},
-            "flights/0 has 5, behind its endingOffsets of 4",
+            "flights/0 has 5, after its endingOffsets of 4",
         ),
         ({"startingOffsetsByTimestampStrategy": "earliest"}, "use one of ERROR, LATEST"),
         ({"maxOffsetsPerTrigger": "0"}, "not a number above 0"),

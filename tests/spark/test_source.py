@@ -267,7 +267,7 @@ def test_a_topic_that_was_made_again_stops_a_stream(
     run_stream(spark, mainstem_broker, tmp_path, subscribe=topic)
     mainstem_log.delete_topic(topic)
     mainstem_log.create_topic(topic, partitions=2)
-    with pytest.raises(Exception, match="deleted and made again"):
+    with pytest.raises(Exception, match="deleted and recreated"):
         run_stream(spark, mainstem_broker, tmp_path, subscribe=topic)
 
 

@@ -325,9 +325,7 @@ def test_a_topic_that_was_made_again_stops_a_stream(
     stream = Stream(mainstem_broker, subscribe=topic)
     stream.next()
     made_again(mainstem_log, topic)
-    with pytest.raises(
-        OffsetOutOfRangeError, match=r"from 1 on \(the topic was deleted and made again.*new checkpoint"
-    ):
+    with pytest.raises(OffsetOutOfRangeError, match=r"from 1 on \(the topic was deleted and recreated.*new checkpoint"):
         stream.next()
 
 
@@ -339,7 +337,7 @@ def test_a_topic_that_was_made_again_is_noticed_though_metadata_are_old(
     stream = Stream(mainstem_broker, subscribe=topic)
     stream.next()
     made_again(mainstem_log, topic)
-    with pytest.raises(OffsetOutOfRangeError, match="deleted and made again"):
+    with pytest.raises(OffsetOutOfRangeError, match="deleted and recreated"):
         stream.next()
 
 
@@ -376,7 +374,7 @@ def test_a_topic_that_is_made_again_between_plan_and_task_is_not_read_as_the_for
     (task,) = LogReader(options, StructType()).partitions()
     made_again(mainstem_log, topic)
     fill(mainstem_log, topic, 3)
-    with pytest.raises(MainstemError, match=r"deleted.* made again"):
+    with pytest.raises(MainstemError, match=r"deleted.* recreated"):
         list(read_partition(task, options, StructType().add("value", "binary")))
 
 

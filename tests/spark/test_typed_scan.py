@@ -100,13 +100,13 @@ def test_values_that_became_null_are_reported_now_and_then(
     wanted, chosen = whole(mainstem_log, mainstem_topic), options("DROPMALFORMED", schema)
     assert [row["a"] for row in rows(read_rows(client, wanted, chosen))] == [1, None, None, None]
     said = f"mainstem: {mainstem_topic}/0: records with values that do not fit their columns (a) and are null: "
-    assert f"{said}2; one lies at offset 1\n" in capsys.readouterr().err
+    assert f"{said}2; one is at offset 1\n" in capsys.readouterr().err
 
     rows(read_rows(client, wanted, chosen))
     assert said not in capsys.readouterr().err
     monkeypatch.setattr(typed_scan, "_SAID_EVERY_S", 0.0)
     rows(read_rows(client, wanted, chosen))
-    assert f"{said}4; one lies at offset 1" in capsys.readouterr().err
+    assert f"{said}4; one is at offset 1" in capsys.readouterr().err
 
 
 def test_a_reader_who_asks_for_the_corrupt_column_needs_no_report(
@@ -125,7 +125,7 @@ def test_a_table_reports_values_that_became_null(
     mainstem_log.append(mainstem_topic, b'{"a": "x"}', key=b"k")
     chosen = options(schema=pa.schema([("a", pa.int32())]))
     assert rows(read_table(client, "id", whole(mainstem_log, mainstem_topic), chosen)) == [{"a": None}]
-    assert "do not fit their columns (a) and are null: 1; one lies at offset 0" in capsys.readouterr().err
+    assert "do not fit their columns (a) and are null: 1; one is at offset 0" in capsys.readouterr().err
 
 
 def test_the_text_of_what_does_not_parse_or_fit_is_in_the_corrupt_column(

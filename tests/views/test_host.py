@@ -313,7 +313,7 @@ def test_a_topic_that_was_made_anew_stops_the_view_until_it_is_rebuilt(mainstem_
     mainstem_log.create_topic(setting.topic, partitions=1)
     position = setting.append("1", miles=2)
     with setting.host() as host:
-        assert "made again" in host.wait("kv", lambda status: status.state == "stopped").detail
+        assert "recreated" in host.wait("kv", lambda status: status.state == "stopped").detail
         with pytest.raises(ViewStoppedError):
             host.query("kv", GET, ReadOptions(at_least=position))
         host.rebuild("kv")

@@ -218,7 +218,7 @@ def test_a_deletion_that_compaction_removed_behind_a_snapshot_is_not_missed(tmp_
 def test_another_life_of_the_topic_is_refused(tmp_path: Path) -> None:
     past = small(tmp_path, every=1_000)
     past.log.topic_id = FIRST_LIFE.__class__(int=2)
-    with pytest.raises(ViewStoppedError, match="made again"):
+    with pytest.raises(ViewStoppedError, match="recreated"):
         past.rows(at(3))
 
 

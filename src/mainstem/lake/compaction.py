@@ -1,8 +1,8 @@
 """Which small files of a lake become one, and their records in its order. Pure, but for reading the files.
 
-Files grow by tiers: eight neighbors of a tier or below make one of the next, until they have 4 MB or more; what is
-larger is left alone, because the applier waits for a merge: one rewrites ``TARGET_BYTES`` at most, or little more. So a
-record is rewritten once or twice a tier.
+Files are merged in tiers: eight neighbors of one tier or below become one file of the next. Files of 4 MB or more stay
+as they are, because the applier waits for a merge: a merge rewrites little more than ``TARGET_BYTES``. So a record is
+rewritten once or twice in each tier.
 """
 
 from __future__ import annotations

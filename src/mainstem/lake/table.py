@@ -288,7 +288,7 @@ def _create(directory: Path, typed: pa.Schema) -> None:
 
 @contextmanager
 def _making(directory: Path) -> Iterator[SqlCatalog]:
-    """A new catalog, to be filled; behind the block it is the lake's."""
+    """A new catalog, to be filled; after the block it is the lake's."""
     beside = directory / f"{CATALOG}.making"
     beside.unlink(missing_ok=True)
     with closing(open_catalog(beside)) as catalog:

@@ -27,7 +27,7 @@ MODES: tuple[str, ...] = get_args(Mode)
 
 
 def require_name(word: str, name: str) -> None:
-    """Raises InputError for what no App can have declared under ``word``; what it says may then be part of a path."""
+    """Raises InputError for a name that no App can declare as ``word``. A checked name is safe as part of a path."""
     if not is_topic_name(name) or name.startswith("__"):
         raise InputError(
             f"invalid name {name!r} for {word}: use letters, digits, '.', '_' and '-', not '__' at the start"

@@ -43,7 +43,7 @@ class EntryReader(Iterator[tuple[str, _Entry | None]], Generic[_Entry]):
         self._parse = parse
         self._damaged = 0
         self.is_uncertain = False
-        """Whether a record that cannot be read stands behind the last entry."""
+        """Whether a record that cannot be read follows the last entry."""
 
     @property
     def position(self) -> Position:

@@ -61,7 +61,7 @@ def fault_of(function: Any, initial: Any) -> str | None:
 
 
 def document_of(function: Fold, initial: Any) -> dict[str, Any]:
-    """A fold as JSON: what it does, by its code. Bytecode can be compared within a minor version of Python only."""
+    """A fold as JSON: a digest of its code. Bytecode can be compared within a minor version of Python only."""
     python = ".".join(map(str, sys.version_info[:2]))
     return {"fold": {"code": digest(function, own=_package(function)), "python": python}, "initial": initial}
 

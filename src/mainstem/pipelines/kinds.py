@@ -31,7 +31,7 @@ _BUCKETS_MAX: Final = 200
 _MINUTES_MAX: Final = 1_440
 _LABELS_MAX: Final = 10_000
 SINKS_TABLE: Final = "mainstem_sinks"
-"""The table beside a sink's own in which its position stands."""
+"""The table beside a sink's own that keeps its position."""
 _TABLE_BYTES_MAX: Final = 45  # PostgreSQL's names have 63 bytes; a table that is being built has a longer name
 
 
@@ -51,7 +51,7 @@ class _KindOfView:
     depends_on_schema: ClassVar[bool] = False
     """Whether its store is laid out by the topic's columns: with other columns it needs a rebuild."""
     entries_without_records: ClassVar[str | None] = None
-    """How the names of those entries begin that a sample shows because they are wrong by themselves."""
+    """The prefix of entries that need no record: a sample compares them even if no record explains them."""
     verified_in_background: ClassVar[bool] = True
     """Whether the view host verifies a share of its keys all the time; not where that loads another server."""
 

@@ -107,7 +107,7 @@ def _position_of(lake: LakeFiles, topic: str, log: Log) -> str:
     if lake.topic != topic:
         raise ConfigError(f"the lake in {lake.directory} is of topic {lake.topic}, not of {topic}")
     if topic_was_recreated(lake.topic_id, info.topic_id):
-        raise ConfigError(f"topic {topic} was deleted and made again since the lake in {lake.directory} read it")
+        raise ConfigError(f"topic {topic} was deleted and recreated since the lake in {lake.directory} read it")
     starts = {str(n): lake.position.get(TopicPartition(topic, n), -2) for n in range(info.partitions)}
     return json.dumps({topic: starts})
 

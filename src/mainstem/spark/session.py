@@ -4,7 +4,7 @@
     spark.read.format("mainstem")…
 
 On one machine (a ``local`` master) a start in seconds and short micro-batches matter more than the last bit of
-throughput: see docs/internals/spark.md for each setting and what it brought. Settings that are given win over ours.
+throughput: see docs/internals/spark.md for each setting and its gain. Settings that are given win over ours.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a view is, as a frozen value that commands, the gateway and the console show."""
+"""The state of a view, as a frozen value that commands, the gateway and the console show."""
 
 from __future__ import annotations
 

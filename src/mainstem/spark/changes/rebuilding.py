@@ -103,7 +103,7 @@ def begin(site: Site, pipeline: Pipeline, now: Fingerprint) -> Pipeline:
 
 
 def swap(site: Site, pipeline: Pipeline) -> list[str]:
-    """Steps 3 to 8; what differed, a line for each topic. Raises DefinitionError, TransactionTimeoutError in step 3."""
+    """Steps 3 to 8; returns a line for each topic. Raises DefinitionError, TransactionTimeoutError in step 3."""
     site.on_step("rebuild:derived")
     transactional_id = f"mainstem-rebuild-{pipeline.name}"
     for checkpoint in (site.checkpoints / pipeline.name, site.beside(pipeline.name)):

@@ -24,9 +24,9 @@ _NOT_OURS = "it was made by another source or a later version; start the query w
 class StreamOffsets:
     """The next offset of every partition, and ``topic_ids``: the ids of the topics that the offsets belong to.
 
-    ``starts`` holds begin offsets of the micro-batch that ends here. It lists only partitions that do not begin where
-    the micro-batch before ended: new ones, those with lost offsets, and all of them in a stream's first micro-batch.
-    When Spark repeats the first one, it asks for the initial offsets again, and ``latest`` would have moved.
+    ``starts``: where the micro-batch that ends here begins, in the partitions in which that is not the end of the
+    micro-batch before it: new ones, those with lost offsets, and all partitions in a stream's first micro-batch. When
+    Spark repeats the first one, it asks for the initial offsets again, and ``latest`` would have moved.
     ``stream`` identifies this stream for as long as it exists; ``is_initial``: no micro-batch has ended here.
     """
 
@@ -70,7 +70,7 @@ class StreamOffsets:
             ) from error
 
     def start_of(self, tp: TopicPartition, before: StreamOffsets) -> int:
-        """Where the micro-batch begins that goes from ``before`` to here."""
+        """The begin of the micro-batch that goes from ``before`` to here."""
         return self.starts.get(tp, before.position.get(tp, 0))
 
     def begin(self, before: StreamOffsets) -> Position:
@@ -89,7 +89,7 @@ def resolve(
 ) -> Position:
     """The offset of each partition that ``bound`` says. ``on_damaged`` is for the search of a time.
 
-    A partition without a record at or after a time stands at its end, or is a ConfigError with ``fails_without_match``.
+    A partition without a record at or after a time is at its end, or is a ConfigError with ``fails_without_match``.
     A map that leaves partitions out, or names others, is a ConfigError: which end it should then be is a guess.
     """
     asked = list(partitions)
@@ -151,7 +151,7 @@ def _require_same(partitions: list[TopicPartition], spec: Mapping[TopicPartition
 
 
 def initial_position(client: WireClient, partitions: Iterable[TopicPartition], options: ReadOptions) -> Position:
-    """Where a stream starts. Raises ConfigError for an offset behind the end of its partition."""
+    """Where a stream starts. Raises ConfigError for an offset after the end of its partition."""
     asked = list(partitions)
     bound = options.starting or At("startingOffsets", LATEST)
     start = resolve(
@@ -168,7 +168,7 @@ def initial_position(client: WireClient, partitions: Iterable[TopicPartition], o
 
 
 def require_within(position: Position, ends: Position, option: str) -> None:
-    """Raises ConfigError for an offset behind the end of its partition."""
+    """Raises ConfigError for an offset after the end of its partition."""
     beyond = [f"{tp} has {offset}, but ends at {ends[tp]}" for tp, offset in position.items() if offset > ends[tp]]
     if beyond:
         raise ConfigError(f"option {option}: {'; '.join(beyond)}; give at most the end, or -1 (latest)")

@@ -42,7 +42,7 @@ class ProgressLog:
         return self._last
 
     def start(self, source: Position) -> None:
-        """Say where a query starts that has no micro-batch behind it yet; at the inputs' start."""
+        """Say where a query starts that has finished no micro-batch yet; at the inputs' start."""
         self._write(
             Progress(
                 pipeline=self._pipeline,

@@ -58,7 +58,7 @@ def typed_columns(value_schema: str, *, with_place: bool, corrupt: str) -> dict[
 
 
 def typed_ddl(value_schema: str, *, with_place: bool, corrupt: str | None = None) -> str:
-    """The DDL of a topic's typed columns; behind them, where asked for, the record's place and what does not parse.
+    """The DDL of a topic's typed columns; after them, where asked for, the record's place and what does not parse.
 
     Raises SchemaError when the topic has a column named ``corrupt`` itself.
     """

@@ -226,7 +226,7 @@ class ReadOptions:
             start, end = self.starting.everywhere_ms, self.ending.everywhere_ms
             if start is not None and end is not None and start > end:
                 raise ConfigError(
-                    f"option {self.starting.option} ({start}) lies after {self.ending.option} ({end}): swap them"
+                    f"option {self.starting.option} ({start}) is after {self.ending.option} ({end}): swap them"
                 )
         return self
 
@@ -235,7 +235,7 @@ def _require_order(starting: ByOffset, ending: ByOffset) -> None:
     for tp, start in starting.offsets.items():
         end = ending.offsets.get(tp, LATEST)
         if 0 <= end < start:
-            raise ConfigError(f"option {starting.option}: {tp} has {start}, behind its {ending.option} of {end}")
+            raise ConfigError(f"option {starting.option}: {tp} has {start}, after its {ending.option} of {end}")
 
 
 def _refuse_symbol(bound: Bound | None, symbol: int, why: str) -> None:

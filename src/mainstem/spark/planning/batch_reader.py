@@ -66,8 +66,8 @@ class LogReader(DataSourceReader):
 
 
 class _PushFilters:
-    """``pushFilters`` of a reader that does not need it: where Spark has pushdown switched off, it refuses a reader
-    whose class defines that method, rather than to leave it uncalled. By ``__func__`` it tells whose method it is.
+    """``pushFilters`` of a reader, as an attribute. While pushdown is switched off, Spark refuses a reader whose class
+    defines that method. Spark recognizes it by ``__func__``, which is the base class's method here.
     """
 
     def __init__(self, reader: LogReader) -> None:
@@ -81,7 +81,7 @@ class _PushFilters:
 
 
 def _bounds(client: WireClient, options: ReadOptions, found: Subscribed) -> tuple[Position, Position]:
-    """Raises ConfigError for an offset behind the end, OffsetOutOfRangeError for one before the log start."""
+    """Raises ConfigError for an offset after the end, OffsetOutOfRangeError for one before the log start."""
     partitions = found.partitions
     ends, end = _ends(client, options, found)
     bound = options.starting or At("startingOffsets", EARLIEST)
@@ -95,7 +95,7 @@ def _bounds(client: WireClient, options: ReadOptions, found: Subscribed) -> tupl
     )
     if isinstance(bound, ByOffset):
         require_within(start, ends, bound.option)
-        start = _behind_losses(client, options, found, start)
+        start = _after_losses(client, options, found, start)
     return start, end
 
 
@@ -109,7 +109,7 @@ def _ends(client: WireClient, options: ReadOptions, found: Subscribed) -> tuple[
     return ends, end
 
 
-def _behind_losses(client: WireClient, options: ReadOptions, found: Subscribed, start: Position) -> Position:
+def _after_losses(client: WireClient, options: ReadOptions, found: Subscribed, start: Position) -> Position:
     log_starts = client.list_offsets(found.partitions, EARLIEST)
     gone = {tp: offset for tp, offset in start.items() if offset < log_starts[tp]}
     if not gone:

@@ -1,11 +1,11 @@
 """Filters of a batch read that Spark hands down: offsets, times, partitions and topics that need not be read at all.
 
-What is narrowed here is only ever left out because no record there can pass; Spark applies every filter again to what
-is read. So a filter that is not understood costs time, and nothing else.
+Only offsets are left out where no record can pass a filter. Spark applies every filter again to the rows that are read,
+so a filter that is not understood here costs time, and nothing else.
 
-A time bounds offsets from one side alone: before the first record at or after a time, which the log knows, there is
-none at or after it. Behind the first record after a time there may well be earlier ones, as writers choose their times
-(and a clock that appends are stamped with may be set back): an upper bound narrows nothing.
+Of the bounds on time only the lower one narrows the read. The log knows the first record at or after a time, so no
+record before it can pass. An upper bound narrows nothing: a record with an earlier time may follow, because writers
+choose their times, and the clock of ``LogAppendTime`` may be set back.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ def narrowing(filters: Iterable[datasource.Filter], columns: Mapping[str, str]) 
 def narrowed(
     client: WireClient, start: Position, end: Position, wanted: Narrowing, isolation: Isolation
 ) -> tuple[Position, Position]:
-    """Where to start and to end, of the partitions that have something left. To be called when the end is known: a
-    record that is appended later than that, in time, is not behind it.
+    """The start and the end of each partition that has anything left to read.
+
+    Call it when ``end`` is known: then a record that is appended meanwhile is not before ``end``.
     """
     starts, ends = {}, {}
     for tp in end:

@@ -31,7 +31,7 @@ class PartitionEnds:
 def look(
     client: WireClient, offsets: Mapping[TopicPartition, int], isolation: Isolation, wait_ms: int
 ) -> PartitionEnds:
-    """Look from ``offsets`` on; with nothing behind any of them, wait up to ``wait_ms`` until there is.
+    """Look from ``offsets`` on; with nothing after any of them, wait up to ``wait_ms`` until there is.
 
     Ends are last stable offsets when reading what is committed: were they high watermarks, a transaction that commits
     later below them would be skipped. Raises LogUnavailableError.

@@ -66,7 +66,7 @@ class OffsetRangePlanner:
                 begins[tp], ends[tp] = moved.start, moved.end
                 losses.append(moved.loss)
             return MicroBatchOffsets(Position(begins), Position(ends), found.topic_ids, tuple(losses))
-        raise LogUnavailableError("topics are deleted and made again faster than they can be looked at")
+        raise LogUnavailableError("topics are deleted and recreated faster than they can be looked at")
 
     def _begins(
         self, client: WireClient, since: StreamOffsets, found: Subscribed, lost: set[TopicPartition]

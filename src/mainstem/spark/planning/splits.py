@@ -1,4 +1,4 @@
-"""How a read is cut into tasks, on the word of its options and, where none is given, of the machine.
+"""Cuts a read into tasks: by its options or, without them, by the machine.
 
 A stream's partition is one task unless an option says otherwise: a task reads its records in order, and a pipeline that
 derives a topic by key relies on that. A batch read of much is cut, with nothing said, into as many pieces as there are

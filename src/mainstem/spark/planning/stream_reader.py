@@ -5,7 +5,7 @@ Spark asks ``latestOffset`` before each micro-batch, so all of it is latency. It
 2. What is subscribed, as of a few seconds ago (``subscription``). Partitions that are new begin at their log start.
 3. One Fetch a broker says how far they reach, and waits for news when there is none (``micro_batch_offsets``,
 ``latest_offsets``).
-4. Offsets that are not there any more are lost (``losses``): an error, or noted, and the partition goes on behind them.
+4. Offsets that are not there any more are lost (``losses``): an error, or noted, and the partition goes on after them.
 5. With AvailableNow no further than at the query's start; and by the limits, not all at once (``limits``).
 6. Where the tables end that the query joins; all of it is the micro-batch's end, which Spark writes to its checkpoint.
 
@@ -52,7 +52,7 @@ _NEWS_WAIT_MS = 250
 _FLUSH_S = 2.0
 _ADVICE = (
     "Start the query with a new checkpoint, or set failOnDataLoss=false: then this is noted in the progress topic, and "
-    "the query goes on behind it"
+    "the query goes on after it"
 )
 
 

@@ -106,7 +106,7 @@ def _advice(said: str) -> str:
             "group by a window of that time"
         )
     if said.startswith("Stream-stream"):
-        return "; give both sides withWatermark, and the join a condition that bounds how far their times lie apart"
+        return "; give both sides withWatermark, and the join a condition that bounds how far apart their times are"
     if said.startswith("Sorting"):
         return "; a topic has no order but that of its records: leave the sorting to a view"
     return ""

@@ -76,8 +76,8 @@ class SinkDriver:
         self._own_capabilities = self._capabilities._replace(is_two_phase=False, timeout_ms=timeout_ms, is_chosen=False)
         self._next_search_s = 0.0
         self._seen_open: frozenset[ProducerInstance] = frozenset()
-        """Transactions that were open when this run began. A later driver aborts one only after it has fenced this run;
-        if this run decided first, that driver finds the decision.
+        """The transactions that were open when this run began. They need no check before the decision: a later driver
+        fences this run before it aborts one of them, and if this run has decided, that driver finds the decision.
         """
         if start is RunStart.EARLIER:
             assert run.driver is not None

@@ -121,7 +121,7 @@ class _Child:
 
 
 class _Spare:
-    """A process that was forked ahead, and the connection that brings its request."""
+    """A process that was forked ahead, and the connection that gets its request."""
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
         self.pid = pid

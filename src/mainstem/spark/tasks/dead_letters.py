@@ -1,11 +1,10 @@
 """Records whose value does not parse, appended to a topic of their own: where they came from, and what was wrong.
 
-A dead letter has its record's key, value and headers, and behind them those of ``mainstem.client.dead_letters``. It
+A dead letter has its record's key, value and headers, and after them those of ``mainstem.client.dead_letters``. It
 lies in the partition whose number the record's has (modulo how many there are). Reading is what makes dead letters, and
-Spark may read a range again: a task that failed, a micro-batch after a crash, each action on a batch's DataFrame. On a
-topic with ``mainstem.idempotency.window.ms``, as Mainstem makes it, the idempotency key ``TOPIC-ID/PARTITION/OFFSET``
-has such a repeat answered and not appended again, within the window; on Apache Kafka it is appended again: at least
-once.
+Spark may read a range again: a task that failed, a micro-batch after a crash, each action on a batch's DataFrame. Each
+dead letter has the idempotency key ``TOPIC-ID/PARTITION/OFFSET``. A topic with ``mainstem.idempotency.window.ms``, as
+Mainstem creates it, does not append a repeat within the window; Apache Kafka appends it again: at least once.
 
 Functions of a task, which owns the client; ``create`` is the driver's.
 """
@@ -79,5 +78,5 @@ def _record(letter: dict[str, Any], topic_id: UUID, place: TopicPartition) -> Ne
     timestamp_ms = str(round(letter["timestamp"].timestamp() * 1000))
     said = dead_letter_of(letter["error"], place, letter["offset"], timestamp=timestamp_ms)
     headers = (*own, *said, (IDEMPOTENCY_KEY, f"{topic_id}/{place.partition}/{letter['offset']}".encode()))
-    # Its own time would be retention's to judge: a replay of old records must not make letters that are gone at once.
+    # With the time of its record, retention would remove the dead letters of old records at once.
     return NewRecord(letter["key"], letter["value"], headers, time.time_ns() // 1_000_000)

@@ -33,7 +33,7 @@ class EncodedDecoder:
 
     @property
     def reads_headers(self) -> bool:
-        """A schema's id may stand in a header."""
+        """A schema's id may be in a header."""
         return True
 
     def decode(self, values: pa.Array, schema: pa.Schema) -> DecodedRows:

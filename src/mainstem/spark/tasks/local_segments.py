@@ -8,17 +8,17 @@ that was reached.
    same name can be meant; its ``partition.metadata`` names the topic's id as the log has it.
 3. The log is asked for one batch at the range's start. Its answer says how far it may be read: up to the last stable
    offset, or the high watermark for uncommitted reads. That batch must lie in the file, byte for byte.
-4. Of a closed segment (another begins behind it) the seal fits: its checksum, the file's size, the last batch, the
-   transaction index. Which transactions were aborted is known from the transaction index and, for those that are open
-   at the segment's end, from the segments that follow; where that takes one that is not closed, the socket serves
-   better. Such a segment is mapped.
+4. A closed segment (another one follows it) has to match its seal: the checksum, the file's size, the last batch, the
+   transaction index. The transaction index names the aborted transactions. Those that are open at the segment's end
+   are looked up in the segments that follow; if one of these is not closed, the range is read over the socket. A
+   segment that matches is mapped.
 5. The active segment has no seal. It is read with read calls, because records after the high watermark may be
    truncated; and only up to the first batch of a transaction, because only the log knows how it ended.
 6. Batches are decoded in place, each proven as always.
 
 Closed segments are never written to, nor cut, nor is the active one before the high watermark; compaction and
 retention rename and remove files, which leaves what is open valid: such a reader sees the log as it was when it asked.
-Mapped pages are brought in before they are looked at, so that a disk that fails is an error here and no signal. Owned
+Mapped pages are read in before they are used, so that a failing disk gives an error and not a signal (SIGBUS). Owned
 by one thread.
 """
 
@@ -198,7 +198,7 @@ def _decoded_segment(segment: _Segment, at: int, wanted: OffsetRange, columns: f
 
 
 def _find(records: _Records, at: int, offset: int) -> int:
-    """Where the batch lies that holds ``offset``, or the next; the batch at ``at`` lies before."""
+    """The place of the batch that holds ``offset``, or of the next one. The batch at ``at`` is before it."""
     table = np.empty((1, native.TABLE_COLUMNS), np.int64)
     size = _CHUNK_BYTES
     while True:

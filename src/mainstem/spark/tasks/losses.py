@@ -20,7 +20,7 @@ from mainstem.pipelines.losses import Loss, record_losses
 from mainstem.spark.clients import opened
 from mainstem.spark.options.options import LogOptions
 
-MADE_AGAIN = "the topic was deleted and made again"
+RECREATED = "the topic was deleted and recreated"
 DELETED = "the topic was deleted"
 _RULES = ("cleanup.policy", "retention.ms", "retention.bytes")
 _UNLIMITED = ("-1", None, "")
@@ -41,7 +41,7 @@ def rule_of(client: WireClient, topic: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """A partition that goes on elsewhere than it was to: what is lost by that, where it goes on, and where it ends."""
+    """A partition whose reading goes on at another offset than wanted: the loss, the new start, and the end."""
 
     loss: Loss
     start: int
@@ -55,10 +55,11 @@ def resume(
     wanted: Mapping[TopicPartition, int],
     isolation: Isolation,
 ) -> list[Resumed]:
-    """Where partitions go on that have no longer the offset that is wanted; those that have it again are left out.
+    """Where to go on in the partitions whose wanted offset is not in the log; the others are left out.
 
-    Where the log starts behind the offset, all before is lost, and it goes on there. Where it ends before it, it was
-    cut (an unclean leader election does that), and it goes on at the end. ``topic_ids`` are the topics' ids.
+    If the log starts after the offset, the offsets up to its start are lost, and reading goes on at the start. If the
+    log ends before the offset, its end was cut off (an unclean leader election does that), and reading goes on at the
+    end. ``topic_ids`` are the topics' ids.
     """
     starts = client.list_offsets(wanted, EARLIEST)
     ends = client.list_offsets(wanted, LATEST, isolation)
@@ -84,7 +85,7 @@ def recreation_losses(reader: str, position: Position, then: Mapping[str, str], 
         if tp.topic not in now:
             losses.append(noticed(reader, tp, offset, None, DELETED, then))
         elif topic_was_recreated(former_id, now[tp.topic]):
-            said = f"{MADE_AGAIN}: its id was {former_id}, it is {now[tp.topic]} now"
+            said = f"{RECREATED}: its id was {former_id}, it is {now[tp.topic]} now"
             losses.append(noticed(reader, tp, offset, None, said, then))
     return losses
 

@@ -71,17 +71,17 @@ def read_range(client: WireClient, wanted: OffsetRange, options: ScanOptions) ->
         )[tp]
         _require_same_topic_id(client, tp, options)
         if isinstance(fetched.error, OffsetOutOfRangeError):
-            offset = _behind_the_loss(client, OffsetRange(tp, offset, wanted.end), options)
+            offset = _after_the_loss(client, OffsetRange(tp, offset, wanted.end), options)
             continue
         if isinstance(fetched.error, DamagedRecordsError):
-            offset = _behind_the_damage(fetched.error, wanted, options)
+            offset = _after_the_damage(fetched.error, wanted, options)
             continue
         if fetched.error is not None:
             raise fetched.error
         try:
             decoded = _decode(fetched, tp, offset, wanted.end, options)
         except CorruptBatchError as error:
-            offset = _behind_the_damage(damage_at(tp, fetched, offset, error), wanted, options)
+            offset = _after_the_damage(damage_at(tp, fetched, offset, error), wanted, options)
             continue
         if decoded.next_offset == offset:
             empty += 1
@@ -113,13 +113,13 @@ def _require_same_topic_id(client: WireClient, tp: TopicPartition, options: Scan
     planned, fetched = options.topic_ids.get(tp.topic), client.topics.get(tp.topic)
     if fetched is not None and topic_was_recreated(planned, fetched.topic_id):
         raise OffsetOutOfRangeError(
-            f"topic {tp.topic} was deleted and made again while it was read: its id was {planned}, it is "
+            f"topic {tp.topic} was deleted and recreated while it was read: its id was {planned}, it is "
             f"{fetched.topic_id} now; what is left to read of the former one is gone"
         )
 
 
-def _behind_the_damage(damage: DamagedRecordsError, wanted: OffsetRange, options: ScanOptions) -> int:
-    """Where to go on behind records that cannot be read. Raises ``damage`` where they are not to be skipped."""
+def _after_the_damage(damage: DamagedRecordsError, wanted: OffsetRange, options: ScanOptions) -> int:
+    """Where to go on after records that cannot be read. Raises ``damage`` where they are not to be skipped."""
     tp = damage.topic_partition
     if damage.last_offset is None or not options.skips_damaged:
         raise damage
@@ -129,13 +129,13 @@ def _behind_the_damage(damage: DamagedRecordsError, wanted: OffsetRange, options
     return next_offset
 
 
-def _behind_the_loss(client: WireClient, lost: OffsetRange, options: ScanOptions) -> int:
-    """Where to go on when the offset that comes next is not there: removed since the read was planned."""
+def _after_the_loss(client: WireClient, lost: OffsetRange, options: ScanOptions) -> int:
+    """The offset to go on at after the next one was removed since the read was planned."""
     tp = lost.topic_partition
     moved = resume(client, options.reader, options.topic_ids, {tp: lost.start}, options.isolation)
     if not moved or moved[0].start <= lost.start:
         raise OffsetOutOfRangeError(
-            f"{tp} has no offset {lost.start}: it was never written, or the topic was deleted and made again"
+            f"{tp} has no offset {lost.start}: it was never written, or the topic was deleted and recreated"
         )
     next_offset = min(moved[0].start, lost.end)
     if options.is_table:  # records removed from its start no longer belong to the table

@@ -2,7 +2,7 @@
 
 A tombstone gives no row. A value that does not parse is, by ``mode`` (Spark's words): a row of nulls (PERMISSIVE), left
 out and counted on standard error (DROPMALFORMED), or an error that names its offset (FAILFAST). With ``dead_letters``
-it is left out and appended to that topic, before the rows behind it are given. A field that does not fit its column is
+it is left out and appended to that topic, before the rows after it are given. A field that does not fit its column is
 null, whatever the mode. The column ``corrupt``, where it is among those of ``schema``, has the text of what did not
 parse or fit, and is null elsewhere; without it, standard error names the partition, the columns and an offset, once a
 minute for each partition and worker process.
@@ -51,7 +51,7 @@ class ValueDecoder(Protocol):
 
     @property
     def reads_headers(self) -> bool:
-        """Whether a schema's id may stand in a header: it is then put in front of the value."""
+        """Whether a schema's id may be in a header: it is then put in front of the value."""
 
     def decode(self, values: pa.Array, schema: pa.Schema) -> DecodedRows:
         """A row for each value, none of which is null."""
@@ -99,7 +99,7 @@ def _with_headers(options: TypedOptions) -> tuple[str, ...]:
 
 
 def _values(records: pa.RecordBatch, options: TypedOptions) -> pa.Array:
-    """The values, each behind the frame that stood in its headers."""
+    """The values, each after the frame from its headers."""
     values = records.column("value")
     return with_frames(values, records.column("headers")) if options.decoder.reads_headers else values
 
@@ -160,7 +160,7 @@ def _note_misfits(records: pa.RecordBatch, decoded: DecodedRows, tp: TopicPartit
     columns = f" ({', '.join(decoded.misfits)})" if decoded.misfits else ""
     offset = records.column("offset")[rows[0].as_py()]
     said = f"{tp}: records with values that do not fit their columns{columns} and are null: {noted.records}"
-    print(f"mainstem: {said}; one lies at offset {offset}", file=sys.stderr)  # noqa: T201 - a worker's voice
+    print(f"mainstem: {said}; one is at offset {offset}", file=sys.stderr)  # noqa: T201 - a worker's voice
     _MISFITS[tp] = _Misfits(said_s=now_s)
 
 

@@ -76,7 +76,7 @@ class Plan:
         if _PYTHON.search(self._text):
             yield "a Python function in it gives other values, if it depends on anything but its arguments"
         if self.has_watermark:
-            yield "rows that came behind the watermark were dropped by the stream; the batch has them"
+            yield "the stream dropped late rows, older than the watermark; the batch has them"
         if _DEDUPLICATES.search(self._text):
             yield "of rows that are duplicates the stream kept those that came first; the batch keeps any"
         if _OWN_STATE.search(self._text):

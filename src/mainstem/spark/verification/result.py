@@ -15,7 +15,7 @@ BEHIND_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class RowDifference:
-    """``count`` records that differ: what the batch gives, what the topic has, and where that stands."""
+    """``count`` records that differ: the batch's record, the topic's, and the place of that."""
 
     key: str | None
     expected: str | None
@@ -42,7 +42,7 @@ class RowDifference:
 class TopicVerification:
     """One topic. ``expected`` and ``actual`` count what was compared: records, or keys, as ``rule`` says.
 
-    ``behind`` counts the records behind ``sink``, up to ``BEHIND_MAX``: those are not compared.
+    ``behind`` counts the records after ``sink``, up to ``BEHIND_MAX``: those are not compared.
     """
 
     topic: str

@@ -179,7 +179,7 @@ class Verification:
         beyond = [f"{tp} ends at {ends.get(tp, 0)}" for tp, offset in position.items() if ends.get(tp, 0) < offset]
         if beyond:
             raise PositionError(
-                f"pipeline {self._pipeline.name} was at {position}, but {', '.join(beyond)}: the topic was made again "
+                f"pipeline {self._pipeline.name} was at {position}, but {', '.join(beyond)}: the topic was recreated "
                 "since, so there is nothing to compare with"
             )
         with borrowed(self._options) as client:

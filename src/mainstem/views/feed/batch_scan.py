@@ -19,7 +19,7 @@ class BatchScan(NamedTuple):
     """``last_epoch``: the leader epoch of the last whole batch; None when there is none.
 
     ``has_gap``: whether an offset has no record any more: compaction has removed it. (A transaction's marker and an
-    aborted record stand in their batches, and are none.)
+    aborted record are in their batches, and are no gaps.)
     """
 
     last_epoch: int | None

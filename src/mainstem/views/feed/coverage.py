@@ -27,7 +27,7 @@ from mainstem.pipelines.progress import Progress
 
 _HISTORY_MAX = 2_048
 
-# Topic → partition → offset; a topic that is absent is not constrained, a partition that is absent stands at 0.
+# Topic → partition → offset; a topic that is absent is not constrained, a partition that is absent is at 0.
 _Offsets = dict[str, dict[int, int]]
 
 

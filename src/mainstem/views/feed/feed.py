@@ -1,15 +1,15 @@
-"""A topic's records for a view: fetched raw, decoded natively into Arrow, with the bookmark behind them.
+"""A topic's records for a view: fetched raw, decoded natively into Arrow, with the bookmark after them.
 
 The bookmark advances with the fetch: past transaction markers, aborted records and compacted gaps, not only past the
-records that came out. When the view is behind, one step brings up to 16 MiB of records; when it has caught up, a step
-waits at the log (a long poll) and brings what there is at once. Records of one partition come in the log's order; the
+records that came out. When the view is behind, one step takes up to 16 MiB of records; when it has caught up, a step
+waits at the log (a long poll) and takes what arrives at once. Records of one partition come in the log's order; the
 partitions take turns. Committed records only.
 
-A compacted topic keeps a tombstone for ``delete.retention.ms``: a store that goes on from a bookmark later than that
-may never hear of a deletion. Nothing tells a removed tombstone from a removed value, which a later record supersedes,
-but the time does: ``caught_up_ms`` of the bookmark is one at which nothing stood behind the position yet. So a gap that
-is met ``delete.retention.ms`` after that stops the view, and is harmless before. A store's first reading of the topic
-has to be quick enough by itself, as any reader's: stopping it would only let it begin again.
+A compacted topic keeps a tombstone for ``delete.retention.ms``. A store that goes on from an older bookmark may miss a
+deletion, because the tombstone is gone. A gap in the offsets does not show whether compaction removed a tombstone or a
+value that a later record replaces; the time decides. At ``caught_up_ms`` of the bookmark the log had no record after
+the position. A gap that the feed meets ``delete.retention.ms`` or more after that time stops the view; an earlier one
+hides no deletion. A store's first reading of the topic is not stopped: a rebuilt store would begin in the same way.
 
 Raises ViewStoppedError when the position cannot be read on from (`views.feed.topic_identity`, retention, compaction,
 damage). For one thread; ``lag`` may be read and ``close`` called from any, which ends a step that waits.
@@ -88,7 +88,7 @@ class Feed:
         fetch_bytes: int = FETCH_BYTES,
         losses: LossPolicy = LossPolicy(),  # immutable
     ) -> None:
-        """Learns where the topic stands; records come with ``columns``, about ``fetch_bytes`` of them at a time.
+        """Learns the topic's id and ends; records come with ``columns``, about ``fetch_bytes`` of them at a time.
 
         ``losses``: where it stops. Skipped offsets are named in the step.
         Raises UnknownTopicError, ViewStoppedError, LogUnavailableError.
@@ -107,7 +107,7 @@ class Feed:
         self._noted_ends: tuple[int, Mapping[TopicPartition, int]] | None = None
         self._delete_retention_ms: int | None = None
         self.lag = 0
-        """How many offsets lie between the last step and the log's end of committed records, as last heard of."""
+        """The number of offsets between the last step and the end of committed records, as last known."""
         self.has_met_gap = False
         """Whether records were missing from what was read: compaction had removed them."""
         self._ends: dict[TopicPartition, int] = {}
@@ -122,7 +122,7 @@ class Feed:
 
     @property
     def bookmark(self) -> Bookmark:
-        """The bookmark behind the last step."""
+        """The bookmark after the last step."""
         return self._bookmark
 
     @property
@@ -152,7 +152,7 @@ class Feed:
             wanted, max_wait_ms=max_wait_ms, max_bytes=self._fetch_bytes, partition_max_bytes=self._fetch_bytes
         )
         self._require_same_topic_id()
-        self._refuse_what_is_wrong(fetched)
+        self._take_ends_and_errors(fetched)
         scans = {tp: scan_batches(part.records, self._offsets[tp], self._end_in(tp)) for tp, part in fetched.items()}
         epochs = {tp: scan.last_epoch for tp, scan in scans.items() if scan.last_epoch is not None}
         if advanced(self._bookmark.leader_epochs, epochs):
@@ -164,9 +164,9 @@ class Feed:
         arrow_batches = [arrow_batch for arrow_batch in found if arrow_batch is not None]
         self._take_turns(fetched)
         self.lag = self._lag()
-        self._note_what_was_noted_ends(asked_ms, fetched)
+        self._update_caught_up(asked_ms, fetched)
         self.has_met_gap = self.has_met_gap or bool(gaps)
-        bookmark = self._bookmark_behind(epochs, gaps)
+        bookmark = self._bookmark_after(epochs, gaps)
         if bookmark.position == self._bookmark.position:
             return None
         self._bookmark = bookmark
@@ -181,7 +181,7 @@ class Feed:
 
     @property
     def _decoded_columns(self) -> frozenset[str]:
-        """A schema's id may stand in a header."""
+        """A schema's id may be in a header."""
         return self._columns if self._values is None else self._columns | {"headers"}
 
     def close(self) -> None:
@@ -210,14 +210,16 @@ class Feed:
             self._ends |= ends
             self.lag = self._lag()
         if is_opening and (caught_up_ms is None or self._is_first_reading or not self.lag):
-            caught_up_ms = asked_ms  # what an older store does not tell is taken to be well
+            caught_up_ms = asked_ms  # a store made before this field existed counts as caught up
         ids = {**self._bookmark.topic_ids, self._topic: str(topic.topic_id)}
         self._bookmark = replace(self._bookmark, topic_ids=ids, dead_letters=0, caught_up_ms=caught_up_ms)
 
     def _metadata(self) -> TopicMetadata:
         topic = self._client.metadata([self._topic]).get(self._topic)
         if topic is None and self._topic in self._bookmark.topic_ids:
-            raise ViewStoppedError(f"topic {self._topic} was deleted: make it again and rebuild the view, or delete it")
+            raise ViewStoppedError(
+                f"topic {self._topic} was deleted: create it again and rebuild the view, or delete the view"
+            )
         if topic is None:
             raise UnknownTopicError(f"there is no topic {self._topic!r}")
         return topic
@@ -249,14 +251,14 @@ class Feed:
         return decoded.arrow_batch
 
     def _step_over(self, damage: DamagedRecordsError) -> None:
-        """Go on behind damaged offsets. Raises ViewStoppedError unless the view skips them, and they have an end."""
+        """Go on after damaged offsets. Raises ViewStoppedError unless the view skips them, and they have an end."""
         if self._losses.on_damaged == "stop" or damage.last_offset is None:
             raise ViewStoppedError(
                 f'{damage}; a view does so where its App declares it with on_damaged="skip", when it starts again'
             ) from damage
-        tp, behind = damage.topic_partition, damage.last_offset + 1
+        tp, after = damage.topic_partition, damage.last_offset + 1
         end = self._end_in(tp)
-        self._offsets[tp] = behind if end is None else min(behind, end)
+        self._offsets[tp] = after if end is None else min(after, end)
         self._damaged.append(DamagedRecordsError(tp, damage.first_offset, self._offsets[tp] - 1, damage.reason))
 
     def _require_same_topic_id(self) -> None:
@@ -295,8 +297,8 @@ class Feed:
             return _DELETE_RETENTION_MS
         return _DELETE_RETENTION_MS if value is None else int(value)
 
-    def _note_what_was_noted_ends(self, asked_ms: int, fetched: Mapping[TopicPartition, FetchedPartition]) -> None:
-        """Where the log ended at a time; when that is passed, nothing behind the position stood there at that time."""
+    def _update_caught_up(self, asked_ms: int, fetched: Mapping[TopicPartition, FetchedPartition]) -> None:
+        """Note where the log ended at ``asked_ms``: once the feed is past that, it had caught up at that time."""
         if self._until is not None:
             return
         if self._noted_ends is None and all(part.error is None for part in fetched.values()):
@@ -305,7 +307,8 @@ class Feed:
             self._bookmark = replace(self._bookmark, caught_up_ms=self._noted_ends[0])
             self._noted_ends, self._is_first_reading = None, False
 
-    def _refuse_what_is_wrong(self, fetched: Mapping[TopicPartition, FetchedPartition]) -> None:
+    def _take_ends_and_errors(self, fetched: Mapping[TopicPartition, FetchedPartition]) -> None:
+        """Note the ends of the partitions; step over damage, and raise every other error that does not heal."""
         for tp, part in fetched.items():
             match part.error:
                 case None:
@@ -339,12 +342,12 @@ class Feed:
         return sum(max(0, self._ends[tp] - offset) for tp, offset in self._offsets.items())
 
     def _take_turns(self, fetched: Mapping[TopicPartition, FetchedPartition]) -> None:
-        """Ask last, next time, for what has brought records now: a log fills an answer in the order of the request."""
+        """Next time, ask last for the partitions that had records now: a log fills an answer in the request's order."""
         for tp in [tp for tp, part in fetched.items() if len(part.records)]:
             self._offsets[tp] = self._offsets.pop(tp)
 
-    def _bookmark_behind(self, epochs: Mapping[TopicPartition, int], gaps: Iterable[TopicPartition]) -> Bookmark:
-        """``gaps``: where records are gone. What superseded them lies before the log's end as it is by now."""
+    def _bookmark_after(self, epochs: Mapping[TopicPartition, int], gaps: Iterable[TopicPartition]) -> Bookmark:
+        """``gaps``: partitions in which records are gone. Those that replaced them are before the log's current end."""
         known = self._bookmark
         return replace(
             known,

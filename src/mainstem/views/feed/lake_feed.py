@@ -21,7 +21,7 @@ from mainstem.views.stores.store import Bookmark, ViewStore, no_dead_letters
 
 
 def lake_steps(lake: LakeFiles, columns: frozenset[str]) -> Iterator[FeedStep]:
-    """Every record of ``lake``, with ``columns`` of a feed; behind the last step the bookmark is the lake's own.
+    """Every record of ``lake``, with ``columns`` of a feed; after the last step the bookmark is the lake's own.
 
     Raises StorageError when a file cannot be read.
     """
@@ -31,8 +31,8 @@ def lake_steps(lake: LakeFiles, columns: frozenset[str]) -> Iterator[FeedStep]:
     for partition in lake.partitions:
         tp = TopicPartition(lake.topic, partition)
         for part in lake.records(partition, [*dict.fromkeys([*names, "_offset"])]):
-            behind = part.column("_offset")[-1].as_py() + 1
-            bookmark = replace(bookmark, position=bookmark.position | Position({tp: behind}))
+            after = part.column("_offset")[-1].as_py() + 1
+            bookmark = replace(bookmark, position=bookmark.position | Position({tp: after}))
             yield FeedStep(_record_batch(part.select(names)), bookmark)
         bookmark = replace(bookmark, position=bookmark.position | Position({tp: lake.position[tp]}))
     yield FeedStep(_record_batch(RECORD.empty_table().select(names)), bookmark)

@@ -25,9 +25,7 @@ from mainstem.views.stores.store import Bookmark
 def check_topic_id(topic: TopicMetadata, bookmark: Bookmark) -> None:
     """Raises ViewStoppedError when the topic was recreated since the bookmark."""
     if topic_was_recreated(bookmark.topic_ids.get(topic.name), topic.topic_id):
-        raise ViewStoppedError(
-            f"topic {topic.name} was deleted and made again since the view read it: rebuild the view"
-        )
+        raise ViewStoppedError(f"topic {topic.name} was deleted and recreated since the view read it: rebuild the view")
 
 
 def check_epochs(client: WireClient, topic: TopicMetadata, bookmark: Bookmark) -> None:

@@ -253,7 +253,7 @@ class ViewHost:
                 if tp not in end:
                     raise PositionError(f"the position names {tp}: topic {topic} has {len(end)} partitions, from 0")
                 if offset > end[tp]:
-                    raise PositionError(f"the position {tp}:{offset} lies beyond the log's end, {tp}:{end[tp]}")
+                    raise PositionError(f"the position {tp}:{offset} is beyond the log's end, {tp}:{end[tp]}")
 
     def _timeout(self, view: View, wait: Wait, options: ReadOptions) -> PositionTimeoutError:
         reached = self._coverage.covers(view.topic, view.position).restrict(wait.at_least.topics)

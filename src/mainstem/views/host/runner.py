@@ -156,7 +156,7 @@ class ViewRunner:
             self._refuse(hand_over, UnavailableError(f"view {self._name} stopped while it was rebuilt: {reason}"))
 
     def _turn(self) -> None:
-        """One step of whatever serves; what may heal is left for the next turn."""
+        """One step of the version that serves. An error that may be temporary is left for the next turn."""
         try:
             self._take_over()
             if self._version is None:

@@ -322,7 +322,7 @@ class View:
     def _refuse_gaps(self, version: Version) -> None:
         if version.has_met_gap:
             raise HistoryRemovedError(
-                f"compaction has removed records behind the snapshot of view {self.name}, among them, perhaps, "
+                f"compaction has removed records after the snapshot of view {self.name}, among them, perhaps, "
                 "deletions: rebuild it from the log"
             )
 

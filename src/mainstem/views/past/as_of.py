@@ -66,7 +66,7 @@ def position_at(client: WireClient, topic: str, moment: AsOf, on_damaged: OnDama
                 f"answer; {tp}:0 means none of its records"
             )
         if moment[tp] > end:
-            raise PositionError(f"the position {tp}:{moment[tp]} lies beyond the committed records, {tp}:{end}")
+            raise PositionError(f"the position {tp}:{moment[tp]} is beyond the committed records, {tp}:{end}")
     return moment
 
 

@@ -82,9 +82,9 @@ class StoreDefinition:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """A digest of a store's content in any order: the number of its entries and the sum of their hashes.
+    """A digest of a store's content, whatever the order of its entries: their number, and the sum of their hashes.
 
-    Comparable between two stores of one kind in one process. A sum and not XOR, under which pairs vanish.
+    Two stores of one kind in one process can be compared by it. With XOR two equal entries would cancel each other.
     """
 
     entries: int
@@ -125,7 +125,7 @@ class Bookmark:
     ``damaged_offsets`` those that could not be read and were skipped. ``account`` belongs to the store and is not
     compared with bookmarks; None in a kind of store without one, or in a store made before accounts existed.
 
-    In a compacted log a record may be missing that a later one superseded, and a state between the two lacks it.
+    Compaction removes a record when a later one has the same key. A state between the two then lacks that key's row.
     ``exact_from`` is the position from which the content is again the result of all records before it.
     ``caught_up_ms`` is a time, by the view host's clock, at which the log had no record after the position (for a store
     that never was at the log's end: when it began). It shows whether deletions may have been removed unread
@@ -143,7 +143,7 @@ class Bookmark:
 
     @property
     def is_exact(self) -> bool:
-        """Whether nothing is missing from the content that stood in the topic at this position."""
+        """Whether the content has everything that the topic had at this position."""
         return self.position.covers(self.exact_from)
 
     def after(self, previous: Bookmark, poisons: Sequence[Poison]) -> Bookmark:
@@ -274,22 +274,22 @@ class Snapshot(ABC):
 
     @abstractmethod
     def count(self) -> int:
-        """How many rows there are: for each key that is not deleted, one."""
+        """The number of rows: one for each key that is not deleted."""
 
     @abstractmethod
     def entries(self) -> Iterator[tuple[str, Row]]:
         """The entries of the digest, each with a name, in the order of the names' UTF-8 bytes."""
 
     def entries_after(self, name: str | None) -> Iterator[tuple[str, Row]]:
-        """The entries behind that name, all of them for None. Kinds that keep their past find the name at once."""
+        """The entries after that name, all of them for None. Kinds that keep their past find the name at once."""
         entries = self.entries()
         return entries if name is None else (entry for entry in entries if entry[0].encode() > name.encode())
 
     # Not every kind keeps its entries by keys.
     def sample(self, bucket: Bucket) -> Iterator[tuple[str, Row]] | None:
-        """Of the entries, those that the records of a bucket's keys alone decide, in the order of their names.
+        """The entries that depend on the records of a bucket's keys alone, in the order of their names.
 
-        A replay of these records gives the same. None: the kind's entries do not go by keys.
+        A replay of these records gives the same entries. None: no entry of this kind belongs to a key.
         """
         return None
 

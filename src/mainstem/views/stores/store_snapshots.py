@@ -27,7 +27,7 @@ Making one, by the applier between two applies:
 4. ``000007.making`` is renamed to ``000007``, and that is fsynced,
 5. one too many is renamed to ``….removing``, that is fsynced, and it is deleted.
 
-What fails leaves nothing behind: a disk that is full does not get fuller.
+A snapshot that fails is removed: a disk that is full does not get fuller.
 
 Concurrency: ``applied`` is the applier's; ``newest_within`` and ``void`` are safe from any thread beside it.
 """
@@ -74,7 +74,7 @@ class StoreSnapshot:
 
     @property
     def offsets(self) -> int:
-        """How many offsets it has behind it: how far back it lies."""
+        """How many offsets were appended after it: how old it is."""
         return sum(self.bookmark.position.values())
 
 
@@ -183,13 +183,13 @@ class StoreSnapshots:
             _remove(gone.path)
 
     def _gap_without(self, snapshot: StoreSnapshot) -> int:
-        """How far its neighbors would lie apart without it."""
+        """The distance of its neighbors if it were removed."""
         at = self._snapshots.index(snapshot)
         return self._snapshots[at + 1].offsets - self._snapshots[at - 1].offsets
 
 
 def store_in(snapshot: StoreSnapshot) -> Path:
-    """Where the snapshot's store lies; it is only ever read."""
+    """The directory of the snapshot's store; it is only read."""
     return snapshot.path / _STORE
 
 

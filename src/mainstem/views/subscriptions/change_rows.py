@@ -121,7 +121,7 @@ class ChangeSubscription:
         taken = self._watch.take(_KEYS_AT_ONCE)
         if taken.is_too_many:
             raise UnavailableError(
-                f"over {KEYS_MAX} keys changed before this reader took them, so it was cut off; come back with "
+                f"over {KEYS_MAX} keys changed before this reader took them, so it was cut off; reconnect with "
                 "Last-Event-ID to go on from there"
             )
         is_reset, self._must_reset = taken.is_reset or self._must_reset, False
@@ -162,11 +162,11 @@ class ChangeSubscription:
         topic, began = self._view.topic, self._watch.began
         if began.covers(since) and since.covers(began):
             return
-        behind = sum(max(0, end - since.get(tp, 0)) for tp, end in began.items())
+        missed = sum(max(0, end - since.get(tp, 0)) for tp, end in began.items())
         try:
             beginning = log.beginning(topic)
             is_lost = any(since.get(tp, 0) < min(offset, began.get(tp, 0)) for tp, offset in beginning.items())
-            keys = None if is_lost or behind > _REPLAY_MAX else self._keys_between(since, began)
+            keys = None if is_lost or missed > _REPLAY_MAX else self._keys_between(since, began)
         except (ViewStoppedError, UnknownTopicError):  # the topic was recreated
             self._must_reset, self._not_before = True, Position()
             return

@@ -76,7 +76,7 @@ class Subscriptions:
                     del self._by_key[key]
 
     def applied(self, arrow_batch: pa.RecordBatch, position: Position) -> None:
-        """The view has applied these records, and stands at ``position``."""
+        """The view has applied these records, and is at ``position``."""
         if not self._by_key and not self._others:  # a watch that begins just now begins before this position
             with self._lock:
                 if not self._by_key and not self._others:

@@ -1,7 +1,7 @@
 """The changes of a view between two of its states: the rows that were added, changed and removed, key by key.
 
 Both states are walked side by side in the order of their keys' UTF-8 bytes. An answer ends at ``limit`` changes, after
-some mebibytes or after some seconds, and then names the key behind which to read on: with the same two positions that
+some mebibytes or after some seconds, and then names the key after which to read on: with the same two positions that
 repeats nothing and skips nothing.
 """
 
@@ -60,7 +60,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class DiffAnswer:
-    """The changes from the state at ``start`` to that at ``end``; ``next``: the key behind which to read on, if any."""
+    """The changes from the state at ``start`` to that at ``end``; ``next``: the key after which to read on, if any."""
 
     changes: list[Change]
     start: Position
@@ -76,7 +76,7 @@ class DiffAnswer:
 def changes_between(
     before: Snapshot, after: Snapshot, request: DiffRequest, clock: Clock
 ) -> tuple[list[Change], str | None]:
-    """The next changes, and the key behind which there may be more; None at the end."""
+    """The next changes, and the key after which there may be more; None at the end."""
     until_s = clock.monotonic_s() + _WALK_S_MAX
     found: list[Change] = []
     size_bytes = 0

@@ -194,8 +194,9 @@ class Sampler:
                 assert expected is not None, "it was asked before"
                 assert actual is not None, "both are of one kind"
                 breathing = _now_and_then(actual, self._pace.breather(_COMPARE_SHARE))
-                but = version.definition.kind.entries_without_records
-                found = tuple(differences(expected, breathing, is_partial=replay.beginning is not None, but=but))
+                prefix = version.definition.kind.entries_without_records
+                is_partial = replay.beginning is not None
+                found = tuple(differences(expected, breathing, is_partial=is_partial, except_prefix=prefix))
                 if found and not _tells(version, scratch.bookmark):
                     return None
             position = snapshot.position

@@ -163,8 +163,8 @@ def _refuse_undecidable(view: str, definition: StoreDefinition, expected: Snapsh
         )
     if not expected.bookmark.is_exact and not definition.kind.keeps_every_record:
         raise UnavailableError(
-            f"compaction has passed {expected.position}, where view {view} was verified, so a replay up to there does "
-            f"not tell whether the view is right: verify it again when it has passed {gap}"
+            f"compaction has removed records before {expected.position} that later records replace, so a replay up to "
+            f"there cannot show whether view {view} is right: verify it again when it has passed {gap}"
         )
 
 
@@ -174,7 +174,7 @@ def _differences(kind: Kind, expected: Snapshot, actual: Snapshot, *, is_partial
     left, right = expected.sample(_EVERY_KEY), actual.sample(_EVERY_KEY)
     assert left is not None, "what needs every record was refused"
     assert right is not None, "both are of one kind"
-    return differences(left, right, is_partial=True, but=kind.entries_without_records)
+    return differences(left, right, is_partial=True, except_prefix=kind.entries_without_records)
 
 
 def differences(
@@ -182,15 +182,17 @@ def differences(
     actual: Iterator[tuple[str, Row]],
     *,
     is_partial: bool = False,
-    but: str | None = None,
+    except_prefix: str | None = None,
 ) -> Iterator[Difference]:
-    """The first entries that differ, of two that are in the order of their names.
+    """The first entries that differ between ``expected`` and ``actual``, which are both in the order of their names.
 
-    ``is_partial``: what is not expected is not compared, ``but`` what has a name that begins so.
+    ``is_partial``: unexpected entries are not compared, except those whose names begin with ``except_prefix``.
     """
     found = 0
     for key, wanted, present in side_by_side(expected, actual):
-        if wanted == present or (is_partial and wanted is None and (but is None or not key.startswith(but))):
+        if wanted == present or (
+            is_partial and wanted is None and not (except_prefix and key.startswith(except_prefix))
+        ):
             continue
         yield Difference(key, wanted, present)
         found += 1

@@ -49,7 +49,7 @@ class Version:
         self.snapshots = snapshots
         self.past = past
         self.records = 0
-        """How many records this opening has applied."""
+        """The number of records that were applied since the opening."""
         self.built_from = origin_of(path)
         """Where its records came from."""
         self._store = store
@@ -72,17 +72,17 @@ class Version:
 
     @property
     def dead_letters(self) -> int:
-        """How many records could not be applied."""
+        """The number of records that could not be applied."""
         return self._store.bookmark.dead_letters
 
     @property
     def damaged_offsets(self) -> int:
-        """How many offsets could not be read and were skipped."""
+        """The number of offsets that could not be read and were skipped."""
         return self._store.bookmark.damaged_offsets
 
     @property
     def lag(self) -> int:
-        """How many offsets lie between the store and the log's end, as last heard of."""
+        """The number of offsets between the store and the log's end, as last known."""
         return self._feed.lag
 
     @property

@@ -65,7 +65,7 @@ class Versions:
     def make_current(self, path: Path) -> None:
         """Let this version serve from the next opening on: durable on return, with all that it has so far.
 
-        The caller may then remove the former version: no power cut brings it back into charge, or takes from the new
+        The caller may then remove the former version: no power cut makes it serve again, or takes from the new
         one what the log may no longer have. Raises StorageError.
         """
         sync_tree(path)
@@ -100,7 +100,7 @@ class Versions:
 
 
 def store_path(version: Path) -> Path:
-    """Where the version's store lies."""
+    """The directory of the version's store."""
     return version / _STORE
 
 
@@ -110,7 +110,7 @@ def note_origin(version: Path, origin: BuiltFrom) -> None:
 
 
 def origin_of(version: Path) -> BuiltFrom:
-    """Where the records of a version came from; the log, where nothing is written down."""
+    """Where the records of a version came from; the log, if nothing is noted."""
     try:
         document = json.loads((version / _ORIGIN).read_text())
         return BuiltFrom(str(document["source"]), Position.parse(document["beginning"]))
@@ -121,7 +121,7 @@ def origin_of(version: Path) -> BuiltFrom:
 
 
 def snapshots_path(version: Path) -> Path:
-    """Where the snapshots of the version's store lie."""
+    """The directory of the snapshots of the version's store."""
     return version / _SNAPSHOTS
 
 

@@ -35,7 +35,7 @@ def neighbors(connection: sqlite3.Connection, request: NeighborsQuery) -> list[R
         size.add(sum(map(len, frontier)))
         rows += [{"node": node, "hops": hops} for node in sorted(frontier)]
         if len(rows) > request.limit:
-            raise QueryError(f"over {request.limit} nodes lie within {hops} hops: ask for fewer, or raise `limit`")
+            raise QueryError(f"over {request.limit} nodes are within {hops} hops: ask for fewer, or raise `limit`")
         if not frontier:
             break
     return rows

@@ -123,7 +123,7 @@ class Folding:
         return Poison(record.partition, record.offset, record.key.encode(), value, text)
 
     def _line(self, error: BaseException) -> str:
-        """Where in the fold's own file it went wrong, as far in as that goes."""
+        """The innermost place in the fold's own file at which the error arose."""
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == self._file]
         return f", line {lines[-1]} of {Path(str(self._file)).name}" if lines else ""
 

@@ -123,7 +123,7 @@ class KeyValueStore(ViewStore):
         return [None if text is None else bytes(text) for text in found]
 
     def _accounted(self, stored: bytes | None) -> Bookmark:
-        """The stored bookmark, its account brought up to what RocksDB says now."""
+        """The stored bookmark, its account updated from RocksDB."""
         bookmark = _read_bookmark(stored)
         account = Account(writes=0) if stored is None else bookmark.account
         if account is None:
@@ -133,7 +133,7 @@ class KeyValueStore(ViewStore):
         return bookmark.accounted(Account(writes=writes, is_broken=self._is_broken))
 
     def _account_after(self, writes: int) -> Account | None:
-        """The account behind a batch of so many writes. The number is counted on, not asked for: it must not heal."""
+        """The account after a batch of so many writes. The number is counted on, not asked for: it must not heal."""
         account = self._bookmark.account
         if account is None or account.writes is None or self._is_broken is None:
             return None

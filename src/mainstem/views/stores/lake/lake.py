@@ -46,7 +46,7 @@ _SWEEP_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class LakeLimits:
-    """When what was gathered is committed: at this many bytes in memory, or when it is this old."""
+    """Gathered records are committed at this many bytes in memory, or at this age."""
 
     commit_bytes: int = 64 << 20
     commit_s: float = 10.0
@@ -106,7 +106,7 @@ class LakeStore(ViewStore):
         if self._state.gathered.size_bytes >= self._limits.commit_bytes:
             self.commit()
         state = self._state
-        new = _behind(arrow_batch, state.bookmark)
+        new = _rows_after(arrow_batch, state.bookmark)
         gathered = state.gathered.and_then(self._rows(new)) if len(new) else state.gathered
         if self._gathered_since_s is None:
             self._gathered_since_s = time.monotonic()
@@ -214,7 +214,7 @@ def _selection(columns: SqlColumns) -> str:
     return ", ".join([*RECORD.names, *typed])
 
 
-def _behind(arrow_batch: pa.RecordBatch, bookmark: Bookmark) -> pa.RecordBatch:
+def _rows_after(arrow_batch: pa.RecordBatch, bookmark: Bookmark) -> pa.RecordBatch:
     """The records that the bookmark does not have yet."""
     if not len(arrow_batch) or not bookmark.position:
         return arrow_batch

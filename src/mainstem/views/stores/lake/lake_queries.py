@@ -168,7 +168,7 @@ class LakeSnapshot(CursorSnapshot):
         return super().digest()
 
     def count(self) -> int:
-        """How many records there are, tombstones included."""
+        """The number of records, tombstones included."""
         return self._rows
 
     def entries(self) -> Iterator[tuple[str, Row]]:

@@ -2,7 +2,7 @@
 
 The parsers of SQL (DuckDB) and of search queries (tantivy) recurse in native code: a text that nests without end
 overflows their stack and ends the process. So a text has a bound in bytes, and one in opening brackets. Brackets are
-counted wherever they stand, also in strings and comments: a counter that had to know where a string ends could be
+counted everywhere, also in strings and comments: a counter that had to know where a string ends could be
 misled. Pure functions, and one counter for one thread.
 """
 

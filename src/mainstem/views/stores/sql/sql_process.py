@@ -92,7 +92,7 @@ class IsolatedTable:
         for attempt in range(ATTEMPTS):
             child = self._process.living()
             if attempt and child.opened_at == text:
-                break  # the child ended behind its commit
+                break  # the child ended after its commit
             try:
                 child.call(name, *arguments, text)
                 break

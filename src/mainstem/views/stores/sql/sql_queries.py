@@ -222,7 +222,7 @@ def _fetch(result: duckdb.DuckDBPyConnection, limit: int) -> list[tuple[Any, ...
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Column names as keys of a row: a name that stands twice gets a number."""
+    """Column names as keys of a row: a name that occurs twice gets a number."""
     seen: dict[str, int] = {}
     distinct = []
     for name in names:

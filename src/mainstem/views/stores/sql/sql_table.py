@@ -227,9 +227,9 @@ class SqlSnapshot(CursorSnapshot):
         return self.entries_after(None)
 
     def entries_after(self, name: str | None) -> Iterator[tuple[str, Row]]:
-        behind = "" if name is None else "WHERE _key > ?"
+        after = "" if name is None else "WHERE _key > ?"
         arguments = [] if name is None else [name]
-        result = self._cursor.execute(f"SELECT * FROM {self._table} {behind} ORDER BY _key", arguments)
+        result = self._cursor.execute(f"SELECT * FROM {self._table} {after} ORDER BY _key", arguments)
         names = [entry[0] for entry in result.description]
         while rows := result.fetchmany(FETCH_ROWS):
             for row in rows:

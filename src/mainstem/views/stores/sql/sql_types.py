@@ -42,7 +42,7 @@ class SqlColumns:
         return cls(tuple(JsonColumn(c.name, c.type, c.nullable) for c in schema.columns))
 
     def table_ddl(self) -> str:
-        """The columns as they stand in CREATE TABLE, after the key."""
+        """The columns as CREATE TABLE needs them, after the key."""
         if not self.fields:
             return "value JSON NOT NULL"
         return ", ".join(

@@ -94,7 +94,7 @@ compatibility: $(READY) ## Write docs/compatibility.md from the table of APIs
 	@$(BIN)/python -m scripts.compatibility
 
 .PHONY: lock
-lock: $(READY) ## Resolve the dependencies anew into requirements/lock.txt
+lock: $(READY) ## Resolve the dependencies again, into requirements/lock.txt
 	scripts/lock
 
 .PHONY: clean

@@ -172,7 +172,7 @@ class ViewHost:
         return replace(answer, covers=self._coverage.covers(chosen.topic, answer.position))
 
     def watch(self, view: str, request: WatchRequest, wake: Callable[[], None]) -> ChangeSubscription:
-        """Listen to a view's changes until the watch is closed. Raises UnknownViewError, and as RowWatch does."""
+        """Listen to a view's changes until the watch is closed. Raises UnknownViewError and as ChangeSubscription."""
         return self._view(view).watch(request, wake)
 
     def diff(self, view: str, request: DiffRequest) -> DiffAnswer:

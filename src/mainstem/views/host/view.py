@@ -174,7 +174,7 @@ class View:
         return self._serving(lambda _, store: _rows(store, keys))
 
     def watch(self, request: WatchRequest, wake: Callable[[], None]) -> ChangeSubscription:
-        """Listen to changes; ``wake`` says, from any thread, that there are some. Raises as RowWatch does."""
+        """Listen to changes; ``wake`` says, from any thread, that there are some. Raises as ChangeSubscription."""
         return ChangeSubscription(self, self._watchers, self._context.log, self._client, request, wake)
 
     def status(self, covers: Callable[[str, Position], Position]) -> ViewStatus:

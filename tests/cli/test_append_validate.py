@@ -12,7 +12,7 @@ from mainstem.client.log import Log
 from mainstem.errors import SchemaError
 from mainstem.pipelines.deploy import deploy
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import register
+from mainstem.schema.topic_schemas import register
 from tests.cli.commands import Commands
 from tests.support.type_matrix import DDL, as_read, fitting, value_of, wrong_cells
 

@@ -9,7 +9,7 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import register
+from mainstem.schema.topic_schemas import register
 from tests.cli.commands import Commands
 
 

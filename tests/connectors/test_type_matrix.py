@@ -16,7 +16,7 @@ from mainstem.client.log import Log
 from mainstem.connectors.files import load
 from mainstem.errors import SchemaError
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import register
+from mainstem.schema.topic_schemas import register
 from tests.support.type_matrix import (
     CASES,
     DDL,

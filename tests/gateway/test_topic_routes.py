@@ -7,7 +7,7 @@ import httpx
 from mainstem.client.log import Log
 from mainstem.model import Position
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import register
+from mainstem.schema.topic_schemas import register
 
 
 def appended(api: httpx.Client, topic: str, *records: dict[str, object]) -> str:

@@ -8,7 +8,7 @@ import httpx
 
 from mainstem.client.log import Log
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import register
+from mainstem.schema.topic_schemas import register
 from tests.support.type_matrix import CASES, DDL, REFUSED, Case, as_read, fitting, value_of, wrong_cells
 
 

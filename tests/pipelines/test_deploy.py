@@ -11,7 +11,7 @@ from mainstem.pipelines.app import App
 from mainstem.pipelines.deploy import deploy, differences
 from mainstem.pipelines.kinds import KeyValue, Metrics, Search
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
-from mainstem.schema.registry import SCHEMAS_TOPIC, lookup
+from mainstem.schema.topic_schemas import SCHEMAS_TOPIC, lookup
 
 
 def flights() -> App:

@@ -156,7 +156,7 @@ def test_a_partitioned_table_is_one_topic(shop: Shop) -> None:
 
 
 def test_columns_come_go_and_change_in_the_stream(shop: Shop) -> None:
-    from mainstem.schema.registry import lookup
+    from mainstem.schema.topic_schemas import lookup
 
     shop.execute("CREATE TYPE mood AS ENUM ('good', 'bad')")
     shop.execute("CREATE TABLE orders (id int PRIMARY KEY, item text, size int, mood mood)")

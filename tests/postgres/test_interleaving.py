@@ -11,7 +11,7 @@ import pytest
 from mainstem.postgres.capture import Capture
 from mainstem.postgres.server import chunks, replication
 from mainstem.postgres.server.chunks import ChunkReader
-from mainstem.schema.registry import lookup
+from mainstem.schema.topic_schemas import lookup
 from tests.postgres.conftest import Shop
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresCluster

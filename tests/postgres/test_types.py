@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mainstem.schema.registry import lookup
+from mainstem.schema.topic_schemas import lookup
 from tests.postgres.conftest import Shop
 
 VALUES = {

@@ -10,7 +10,7 @@ import mainstem as ms
 from mainstem.client.log import Log
 from mainstem.errors import SchemaError
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import register
+from mainstem.schema.topic_schemas import register
 from mainstem.schema.validation import SCHEMA_KEPT_S
 from mainstem.testing.clock import ManualClock
 from tests.support.type_matrix import (

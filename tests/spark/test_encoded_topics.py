@@ -14,7 +14,7 @@ from mainstem.errors import DefinitionError, PipelineFailedError
 from mainstem.pipelines.deploy import deploy
 from mainstem.registry.registry import Registry
 from mainstem.registry.requests import LATEST
-from mainstem.schema.registry import lookup
+from mainstem.schema.topic_schemas import lookup
 from mainstem.schema.types import ENCODINGS, Encoding
 from mainstem.spark.source import MainstemDataSource
 from tests.spark.flights_app import Flights

@@ -19,7 +19,7 @@ from mainstem.gateway.server.serving import listen_unix
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.pipelines.app import App
 from mainstem.pipelines.kinds import Lake
-from mainstem.schema.registry import lookup
+from mainstem.schema.topic_schemas import lookup
 from mainstem.spark.history import table
 from mainstem.views.feed.feed import Feed, end_of
 from mainstem.views.host.host import ViewHost

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mainstem.errors import DefinitionError
-from mainstem.schema.registry import lookup
+from mainstem.schema.topic_schemas import lookup
 from mainstem.spark.options.options import LogOptions
 from mainstem.spark.verification.verification import Verification
 from tests.spark.flights_app import Flights

@@ -11,7 +11,7 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.pipelines.app import App
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import register
+from mainstem.schema.topic_schemas import register
 from mainstem.testing.embedded import EmbeddedBroker
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mainstem.errors import DefinitionError, PipelineFailedError
-from mainstem.schema.registry import lookup
+from mainstem.schema.topic_schemas import lookup
 from tests.spark.flights_app import Flights
 
 if TYPE_CHECKING:

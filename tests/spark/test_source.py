@@ -163,7 +163,7 @@ def test_rows_are_typed_by_the_registered_schema(
     spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str
 ) -> None:
     from mainstem.schema.infer import schema_of
-    from mainstem.schema.registry import register
+    from mainstem.schema.topic_schemas import register
 
     register(mainstem_log, topic, schema_of("carrier STRING NOT NULL, delay INT, at TIMESTAMP"), ["carrier"])
     mainstem_log.append(topic, {"carrier": "UA", "delay": 5, "at": "2013-01-01T10:00:00Z"}, partition=1)

@@ -14,7 +14,7 @@ from mainstem.client.records import NewRecord
 from mainstem.pipelines.deploy import deploy
 from mainstem.schema.arrow import value_type
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import lookup
+from mainstem.schema.topic_schemas import lookup
 from mainstem.testing.embedded import EmbeddedBroker
 from mainstem.views.stores.rows import plain
 from tests.spark.flights_app import Flights

@@ -22,7 +22,7 @@ from mainstem.model import Position
 from mainstem.pipelines.kinds import SQL, KeyValue, Search
 from mainstem.pipelines.state import LOST_AFTER_MS, STATES_TOPIC, Failure, PipelineState, Status
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import register
+from mainstem.schema.topic_schemas import register
 from mainstem.testing import EmbeddedBroker
 from mainstem.views.host.host import ViewHost
 from mainstem.views.host.view import View

@@ -17,7 +17,7 @@ from mainstem.pipelines.folds import FoldRecord
 from mainstem.pipelines.kinds import SQL, KeyValue, Kind, Lake
 from mainstem.record.writer import NewRecord, build_batch
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import register
+from mainstem.schema.topic_schemas import register
 from mainstem.views.feed.feed import Feed
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import SqlQuery

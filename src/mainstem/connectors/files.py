@@ -25,11 +25,11 @@ from mainstem.connectors.tables import EncodedRows, RowsFile, Wanted
 from mainstem.errors import InputError
 from mainstem.lake.installed import require_iceberg
 from mainstem.model import Position
-from mainstem.schema.registry import lookup
+from mainstem.schema.topic_schemas import lookup
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
-    from mainstem.schema.registry import RegisteredSchema
+    from mainstem.schema.topic_schemas import RegisteredSchema
 
 
 def load(

@@ -15,7 +15,7 @@ from mainstem.client.log import Log
 from mainstem.client.values import value_bytes
 from mainstem.errors import AuthorizationError, SchemaError
 from mainstem.model import Record
-from mainstem.schema.registry import KnownSchemas
+from mainstem.schema.topic_schemas import KnownSchemas
 
 if TYPE_CHECKING:
     from mainstem.encodings.topic_values import Codec

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mainstem.client.log import Log
-from mainstem.schema.registry import RegisteredSchema, register
+from mainstem.schema.topic_schemas import RegisteredSchema, register
 from mainstem.schema.types import TopicSchema
 
 

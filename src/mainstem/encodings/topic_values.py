@@ -27,7 +27,7 @@ from mainstem.encodings.writer_schemas import WriterSchemas
 from mainstem.errors import SchemaError
 from mainstem.model import Record
 from mainstem.registry.registry import registry_of
-from mainstem.schema.registry import KnownSchemas, RegisteredSchema
+from mainstem.schema.topic_schemas import KnownSchemas, RegisteredSchema
 
 
 class Codec:

@@ -19,7 +19,7 @@ from mainstem.pipelines.entries import EntryReader
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.pipelines.state import STATES_TOPIC
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import SCHEMAS_TOPIC, SYSTEM_TOPIC_CONFIGS
+from mainstem.schema.topic_schemas import SCHEMAS_TOPIC, SYSTEM_TOPIC_CONFIGS
 from mainstem.schema.types import TopicSchema
 
 _LOOKED_AT = 100

@@ -86,7 +86,7 @@ class Loss:
 
 def record_losses(log: Log, losses: Iterable[Loss]) -> None:
     """Append the records. Creates the progress topic if it does not exist."""
-    from mainstem.schema.registry import SYSTEM_TOPIC_CONFIGS
+    from mainstem.schema.topic_schemas import SYSTEM_TOPIC_CONFIGS
 
     log.create_topic(PROGRESS_TOPIC, partitions=1, configs=SYSTEM_TOPIC_CONFIGS, exist_ok=True)
     for loss in losses:

@@ -17,7 +17,7 @@ from mainstem.postgres.server.pgoutput import UNCHANGED, Relation, RowDelete, Ro
 from mainstem.postgres.table_writer import CapturedTable, TableWriter
 from mainstem.postgres.topic_values import latest_value, live_keys
 from mainstem.postgres.transaction_writer import TransactionWriter
-from mainstem.schema.registry import register
+from mainstem.schema.topic_schemas import register
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log

@@ -19,7 +19,7 @@ from mainstem.postgres.rows import RESERVED
 from mainstem.postgres.server.catalog import Server, SourceTable, check_columns, check_server, find_table, warnings_of
 from mainstem.postgres.server.slot import check_slot, drop_slot, find_slot, make_slot, publish
 from mainstem.postgres.transaction_writer import TransactionWriter
-from mainstem.schema.registry import SCHEMAS_TOPIC, SYSTEM_TOPIC_CONFIGS
+from mainstem.schema.topic_schemas import SCHEMAS_TOPIC, SYSTEM_TOPIC_CONFIGS
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log

@@ -2,7 +2,7 @@
 
 * ``types``: columns with Spark SQL's types
 * ``ddl``, ``infer``: schemas from DDL, dataclasses and pydantic models
-* ``registry``: the schemas of all topics, in ``__mainstem_schemas``
+* ``topic_schemas``: the schemas of all topics, in ``__mainstem_schemas``
 * ``json_rows``: JSON values to a row each
 * ``json_columns``: JSON values to typed columns: the one reading that all readers share
 * ``arrow``, ``arrow_json``: Arrow's types, and Arrow rows as JSON

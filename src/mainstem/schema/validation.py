@@ -21,7 +21,7 @@ from mainstem.errors import SchemaError
 from mainstem.record.native.native_json import GOOD
 from mainstem.schema.arrow import value_type
 from mainstem.schema.json_columns import NO_VALUE, JsonField, decode, reason
-from mainstem.schema.registry import lookup
+from mainstem.schema.topic_schemas import lookup
 from mainstem.schema.types import Column
 
 SCHEMA_KEPT_S: Final = 10.0

@@ -26,7 +26,7 @@ from mainstem.lake.columns import ERROR, HEADERS, KEY, OFFSET, PARTITION, TIMEST
 from mainstem.lake.installed import require_iceberg
 from mainstem.model import TopicPartition, topic_was_recreated
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import lookup
+from mainstem.schema.topic_schemas import lookup
 from mainstem.spark.options.options import BOOTSTRAP, REGISTERED
 from mainstem.spark.session import session
 from mainstem.spark.source import MainstemDataSource

@@ -28,7 +28,7 @@ from mainstem.pipelines.definitions import Pipeline
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.load import module_of
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import lookup
+from mainstem.schema.topic_schemas import lookup
 from mainstem.schema.types import TopicSchema
 from mainstem.spark.changes.changed_pipelines import settle_changes
 from mainstem.spark.changes.fingerprint import Fingerprint

@@ -36,7 +36,7 @@ from mainstem.spark.schemas import require_columns
 from mainstem.spark.tasks import dead_letters
 
 if TYPE_CHECKING:
-    from mainstem.schema.registry import RegisteredSchema
+    from mainstem.schema.topic_schemas import RegisteredSchema
 
 # As long as Kafka's producers go on trying, and longer than a restart of a machine takes.
 STREAM_TIMEOUT_S: Final = 120.0
@@ -124,7 +124,7 @@ def _is_registered(options: ReadOptions) -> bool:
 
 def _registered(options: ReadOptions) -> RegisteredSchema:
     """The schema that the log has of the one topic that is read."""
-    from mainstem.schema.registry import lookup
+    from mainstem.schema.topic_schemas import lookup
 
     if len(options.topics) != 1:
         raise ConfigError("option valueSchema=registered needs one topic in the option subscribe")

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mainstem.client.log import Log
 from mainstem.errors import DefinitionError
 from mainstem.pipelines.definitions import Input, Pipeline, Table, Topic
-from mainstem.schema.registry import lookup
+from mainstem.schema.topic_schemas import lookup
 from mainstem.schema.types import TopicSchema
 from mainstem.spark.checkpoints import nulled_values
 from mainstem.spark.checkpoints.checkpoint import last_planned, query_id

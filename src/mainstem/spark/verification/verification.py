@@ -46,7 +46,7 @@ from mainstem.pipelines.entries import EntryReader
 from mainstem.pipelines.progress import Progress
 from mainstem.pipelines.state import STATES_TOPIC, PipelineState
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import lookup
+from mainstem.schema.topic_schemas import lookup
 from mainstem.schema.types import TopicSchema
 from mainstem.spark.checkpoints.checkpoint import watermark_ms
 from mainstem.spark.checkpoints.progress_log import ProgressLog

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mainstem.client.log import Log
 from mainstem.pipelines.definitions import View
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import lookup
+from mainstem.schema.topic_schemas import lookup
 from mainstem.schema.types import TopicSchema
 from mainstem.views.feed.encoded_values import EncodedValues
 from mainstem.views.host.runner import NotYetError

@@ -7,7 +7,7 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.errors import SchemaError
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import SCHEMAS_TOPIC, lookup, lookup_all, register
+from mainstem.schema.topic_schemas import SCHEMAS_TOPIC, lookup, lookup_all, register
 from mainstem.testing import EmbeddedBroker
 
 AIRLINES = schema_of("carrier STRING NOT NULL, name STRING")

@@ -9,5 +9,5 @@
 * ``limits``: how much one micro-batch takes
 * ``sizes``: bytes per offset, from a sample
 * ``filters``: filters that Spark pushes down
-* ``group_commits``: commits a stream's offsets to a consumer group
+* ``consumer_group_offsets``: commits a stream's offsets to a consumer group
 """

@@ -37,7 +37,7 @@ from mainstem.model import Position, TopicPartition
 from mainstem.spark.checkpoints.offsets import StreamOffsets, initial_position, require_subscribed
 from mainstem.spark.clients import borrowed
 from mainstem.spark.options.read_options import ReadOptions
-from mainstem.spark.planning.group_commits import GroupCommits
+from mainstem.spark.planning.consumer_group_offsets import ConsumerGroupOffsets
 from mainstem.spark.planning.latest_offsets import look
 from mainstem.spark.planning.limits import backlog, limited, limited_by_bytes
 from mainstem.spark.planning.micro_batch_offsets import MicroBatchOffsets, OffsetRangePlanner
@@ -65,7 +65,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._planner = OffsetRangePlanner(options)
         self._target: StreamOffsets | None = None
-        self._commits: GroupCommits | None = None
+        self._commits: ConsumerGroupOffsets | None = None
         self._reported: dict[str, Any] | None = None
         self._read_at_s: float | None = None
         self._tables: tuple[list[TopicPartition], float] = ([], 0.0)
@@ -156,7 +156,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not self._options.group.commits:
             return
         if self._commits is None:
-            self._commits = GroupCommits(self._options.log, group)
+            self._commits = ConsumerGroupOffsets(self._options.log, group)
         self._commits.reached(position)
 
     def _check_losses(self, planned: MicroBatchOffsets) -> None:

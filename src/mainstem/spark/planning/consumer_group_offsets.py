@@ -25,7 +25,7 @@ _TIMEOUT_S = 5.0
 _STOP_S = 1.0
 
 
-class GroupCommits:
+class ConsumerGroupOffsets:
     """Commits a stream's positions to its consumer group. Its thread starts with the first position and is a daemon."""
 
     def __init__(self, log: LogOptions, group: str) -> None:
@@ -47,7 +47,7 @@ class GroupCommits:
             self._wanted = position
             self._changed.notify_all()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="mainstem-group-commits", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="mainstem-group-offsets", daemon=True)
                 self._thread.start()
 
     def flush(self, timeout_s: float) -> None:

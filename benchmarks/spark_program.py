@@ -88,7 +88,7 @@ class Program:
         """Lake and log by ``mainstem.spark.table``, or the log by Kafka's connector: two columns or all bytes."""
         typed = order["what"] == "typed"
         if order["format"] == "mainstem":
-            from mainstem.spark.history import table
+            from mainstem.spark.lake_and_topic import table
 
             read = {"lake": order["lake"], "bootstrap": order["bootstrap"], "spark": self._spark}
             frame = table(order["topic"], schema=order["ddl"], records=not typed, **read)

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 import mainstem as ms
 from mainstem.errors import MainstemError
 from mainstem.pipelines.changes import Choice, Choices
-from mainstem.spark.history import table
+from mainstem.spark.lake_and_topic import table
 from mainstem.spark.runner import Runner
 from mainstem.spark.session import session
 from tests.torture.orders import Orders

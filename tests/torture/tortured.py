@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from mainstem.spark import history, runner
+from mainstem.spark import lake_and_topic, runner
 from mainstem.spark.changes.rebuilding import Site
 from mainstem.spark.options.options import WriteOptions
 from mainstem.spark.planning.batch_reader import LogReader
@@ -80,7 +80,7 @@ def tortured(spark: SparkSession, mutant: str) -> None:
     runner.Site = functools.partial(Site, on_step=KillingSteps())  # type: ignore[misc,assignment]
     build_in(mutant)
     frames.MainstemDataSource = TorturedDataSource  # type: ignore[misc]  # what Apps' topics are read by
-    history.MainstemDataSource = TorturedDataSource  # type: ignore[misc]  # and ``ms.spark.table``
+    lake_and_topic.MainstemDataSource = TorturedDataSource  # type: ignore[misc]  # and ``ms.spark.table``
 
 
 def _limits() -> Path:

@@ -13,7 +13,7 @@
 * ``queries``: pipelines as streaming queries
 * ``changes``: changed pipelines: resume, rebuild, drop
 * ``verification``: pipelines run as a batch and compared
-* ``history``: ``table``: a lake and its topic as one DataFrame
+* ``lake_and_topic``: ``table``: a lake and its topic as one DataFrame
 * ``runner``, ``process``: all pipelines of an App, in a process
 
 ``table`` and ``session`` load on first use, so that importing a part of the package costs that part alone.
@@ -25,9 +25,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mainstem.spark.history import table as table
+    from mainstem.spark.lake_and_topic import table as table
 
-_HOMES = {"table": "mainstem.spark.history"}
+_HOMES = {"table": "mainstem.spark.lake_and_topic"}
 __all__ = ["table"]
 
 

@@ -1,7 +1,7 @@
 """A stream's planning: which offsets each micro-batch reads. Lives in one driver-side process as long as its query.
 
 Spark asks ``latestOffset`` before each micro-batch, so all of it is latency. It answers, step by step:
-1. What ``start`` names is processed: the consumer group learns of it, beside (``group_commits``).
+1. What ``start`` names is processed: the consumer group learns of it, beside (``consumer_group_offsets``).
 2. What is subscribed, as of a few seconds ago (``subscription``). Partitions that are new begin at their log start.
 3. One Fetch a broker says how far they reach, and waits for news when there is none (``micro_batch_offsets``,
 ``latest_offsets``).

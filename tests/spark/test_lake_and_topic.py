@@ -20,7 +20,7 @@ from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.pipelines.app import App
 from mainstem.pipelines.kinds import Lake
 from mainstem.schema.topic_schemas import lookup
-from mainstem.spark.history import table
+from mainstem.spark.lake_and_topic import table
 from mainstem.views.feed.feed import Feed, end_of
 from mainstem.views.host.host import ViewHost
 from mainstem.views.read_options import ReadOptions

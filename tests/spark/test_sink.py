@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.client.wire.produce.prepared import end_all, learn_capabilities, open_transactions
+from mainstem.client.wire.produce.transaction_requests import end_all, learn_capabilities, open_transactions
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.spark.clients import borrowed
 from mainstem.spark.sink.sink_run import SinkRun

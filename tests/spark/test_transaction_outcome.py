@@ -14,7 +14,7 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.client.wire.cluster.cluster import WireClient
-from mainstem.client.wire.produce.prepared import end_all, learn_capabilities, open_transactions
+from mainstem.client.wire.produce.transaction_requests import end_all, learn_capabilities, open_transactions
 from mainstem.errors import LogUnavailableError, PipelineFailedError
 from mainstem.spark.clients import borrowed
 from mainstem.spark.sink import task_producers

@@ -11,7 +11,7 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.client.wire.connection.connection import BrokerConnection
-from mainstem.client.wire.produce.prepared import end_all, learn_capabilities, open_transactions
+from mainstem.client.wire.produce.transaction_requests import end_all, learn_capabilities, open_transactions
 from mainstem.errors import ConfigError, PipelineFailedError, ProducerFencedError, TransactionTimeoutError
 from mainstem.model import Position
 from mainstem.protocol.schema import Message

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mainstem.client.log import Log
-from mainstem.client.wire.produce.prepared import end_all, learn_capabilities, open_transactions
+from mainstem.client.wire.produce.transaction_requests import end_all, learn_capabilities, open_transactions
 from mainstem.errors import PipelineFailedError, ProducerFencedError, TransactionTimeoutError
 from mainstem.spark.clients import borrowed
 from mainstem.spark.sink import task_producers

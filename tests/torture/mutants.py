@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from mainstem.client.wire.produce.prepared import end_all
+from mainstem.client.wire.produce.transaction_requests import end_all
 from mainstem.spark.sink import transactions
 from mainstem.spark.sink.sink_driver import SinkDriver
 from mainstem.spark.sink.task_producers import TaskProducer

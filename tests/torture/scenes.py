@@ -32,7 +32,7 @@ from typing import Final
 from confluent_kafka import Producer
 
 from mainstem.client.wire.cluster.cluster import WireClient
-from mainstem.client.wire.produce.prepared import open_transactions
+from mainstem.client.wire.produce.transaction_requests import open_transactions
 from mainstem.lake.reading import read_lake
 from tests.broker.harness import LogProcess
 from tests.support.apache_kafka import ApacheKafka, has_kafka

@@ -28,7 +28,7 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from mainstem.client.wire.admin.groups import CommittedEntry
-from mainstem.client.wire.produce.prepared import ProducerInstance
+from mainstem.client.wire.produce.transaction_requests import ProducerInstance
 from mainstem.errors import ConfigError, StorageError
 from mainstem.model import Position, TopicPartition
 from mainstem.spark.checkpoints.offsets import StreamOffsets

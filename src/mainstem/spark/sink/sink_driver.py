@@ -21,7 +21,7 @@ from mainstem.client.wire.admin.groups import committed_entries
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.cluster.coordinated import TRANSACTION, coordinators
 from mainstem.client.wire.cluster.topics import create_topic
-from mainstem.client.wire.produce.prepared import (
+from mainstem.client.wire.produce.transaction_requests import (
     ONGOING,
     ProducerInstance,
     commit_offsets,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from mainstem.client.wire.produce.prepared import ProducerInstance
 from mainstem.client.wire.produce.producers import ProducerIdentity
+from mainstem.client.wire.produce.transaction_requests import ProducerInstance
 from mainstem.model import Position
 from mainstem.spark.options.options import LogOptions
 from mainstem.spark.sink.sink_commits import DecidedTransaction

@@ -30,7 +30,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mainstem.client.wire.cluster.cluster import WireClient
-from mainstem.client.wire.produce.prepared import (
+from mainstem.client.wire.produce.producers import BatchStamps, ProducerIdentity
+from mainstem.client.wire.produce.transaction_requests import (
     ProducerInstance,
     TransactionCapabilities,
     add_partitions,
@@ -38,7 +39,6 @@ from mainstem.client.wire.produce.prepared import (
     init_producer,
     learn_capabilities,
 )
-from mainstem.client.wire.produce.producers import BatchStamps, ProducerIdentity
 from mainstem.errors import MainstemError
 from mainstem.model import TopicPartition
 from mainstem.record.writer import ProducerStamp

@@ -3,5 +3,5 @@
 * ``produce_window``: several Produce requests in flight
 * ``producers``: producer ids
 * ``transactions``: a transactional producer
-* ``prepared``: transactions that one process fills and another one ends
+* ``transaction_requests``: the requests of transactions, also of those that one process fills and another ends
 """

@@ -15,9 +15,9 @@ from typing import Final
 
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.connection.deadline import Deadline
-from mainstem.client.wire.produce import prepared
-from mainstem.client.wire.produce.prepared import ProducerInstance
+from mainstem.client.wire.produce import transaction_requests
 from mainstem.client.wire.produce.producers import ProducerIdentity, init_producer_id
+from mainstem.client.wire.produce.transaction_requests import ProducerInstance
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import (
     InvalidProducerEpochError,
@@ -74,7 +74,7 @@ class TransactionalProducer:
             return
         self._note_begin()
         with self._explaining():
-            prepared.add_partitions(self._client, self._instance, new)
+            transaction_requests.add_partitions(self._client, self._instance, new)
         self._added |= new
 
     def commit_offsets(self, group: str, position: Position, metadata: str = "") -> None:
@@ -82,10 +82,10 @@ class TransactionalProducer:
         self._note_begin()
         with self._explaining():
             if group not in self._groups:
-                prepared.add_group(self._client, self._instance, group)
+                transaction_requests.add_group(self._client, self._instance, group)
                 self._groups.add(group)
             entries = {tp: (offset, metadata) for tp, offset in position.items()}
-            prepared.commit_offsets(self._client, self._instance, group, entries)
+            transaction_requests.commit_offsets(self._client, self._instance, group, entries)
 
     def end(self, *, commit: bool) -> None:
         """Commit or abort; nothing to do when nothing has begun. Raises what ``explained`` makes of a refusal.
@@ -95,7 +95,7 @@ class TransactionalProducer:
         if not self.has_begun:
             return
         with self._explaining():
-            self._identity = prepared.end(self._client, self._instance, commit=commit)
+            self._identity = transaction_requests.end(self._client, self._instance, commit=commit)
         self._added.clear()
         self._groups.clear()
         self._deadline = None

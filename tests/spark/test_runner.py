@@ -242,7 +242,7 @@ def test_what_tasks_prepare_that_are_being_killed_is_looked_for(
     from mainstem.spark.sink.transactions import KILLED_AFTER_S
 
     lingered: list[float] = []
-    monkeypatch.setattr(pipeline_query, "resolve_abandoned", lambda *_, linger_s=0.0: lingered.append(linger_s))
+    monkeypatch.setattr(pipeline_query, "end_open_transactions", lambda *_, linger_s=0.0: lingered.append(linger_s))
     name = f"{world.prefix}.failing"
     world.app.pipeline(world.flights, into=name, name=name)(lambda flights: flights.selectExpr(WRONG))
     world.fly((None, 1))  # type: ignore[arg-type]

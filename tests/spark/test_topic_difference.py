@@ -9,7 +9,7 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.errors import DefinitionError, TransactionTimeoutError
 from mainstem.spark.changes.topic_difference import TopicDifference
-from mainstem.spark.sink.transactions import resolve_abandoned
+from mainstem.spark.sink.transactions import end_open_transactions
 from tests.spark.sink_world import Sink
 
 NUMBERS = itertools.count(1)
@@ -61,7 +61,7 @@ def test_a_topic_whose_end_a_transaction_hides_is_not_compared(mainstem_log: Log
     mainstem_log.append_many(topics[hidden], [("a", "3"), ("b", "3")])
     with pytest.raises(TransactionTimeoutError, match=f"an open transaction holds {topics[hidden]}/"):
         TopicDifference.between(mainstem_log, topics["live"], topics["wanted"], wait_s=0.0)
-    resolve_abandoned(stray.log, stray.sink_id)
+    end_open_transactions(stray.log, stray.sink_id)
     difference = TopicDifference.between(mainstem_log, topics["live"], topics["wanted"])
     assert (difference.changed, difference.added or difference.gone) == ((b"a",), (b"b",))
 

@@ -21,7 +21,7 @@ from mainstem.spark.sink import task_producers
 from mainstem.spark.sink.sink_commits import DecidedTransaction
 from mainstem.spark.sink.sink_run import SinkRun
 from mainstem.spark.sink.transaction_outcome import is_aborted
-from mainstem.spark.sink.transactions import begin_run, decide_and_finish, resolve_abandoned
+from mainstem.spark.sink.transactions import begin_run, decide_and_finish, end_open_transactions
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.spark.sink_world import DRIVER_STEPS, NUMBERS, TASK_STEPS, KilledError, Sink, killing, truth
 from tests.support.apache_kafka import ApacheKafka
@@ -57,7 +57,7 @@ def another_open(sink: Sink) -> Iterator[None]:
     try:
         yield
     finally:
-        resolve_abandoned(other.log, other.sink_id)
+        end_open_transactions(other.log, other.sink_id)
 
 
 def kill(sink: Sink, step: str, monkeypatch: pytest.MonkeyPatch, *, timeout_ms: int | None = None) -> None:

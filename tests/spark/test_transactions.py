@@ -20,7 +20,7 @@ from mainstem.spark.checkpoints.offsets import StreamOffsets
 from mainstem.spark.clients import borrowed
 from mainstem.spark.sink import task_producers
 from mainstem.spark.sink.sink_run import LONGEST_TIMEOUT, SinkRun
-from mainstem.spark.sink.transactions import _DRIVERS, decide_and_finish, resolve_abandoned
+from mainstem.spark.sink.transactions import _DRIVERS, decide_and_finish, end_open_transactions
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.spark.sink_world import DRIVER_STEPS, NUMBERS, TASK_STEPS, KilledError, Sink, killing, truth
 
@@ -162,7 +162,7 @@ def test_an_abandoned_sink_holds_no_reader(sink: Sink) -> None:
     run = sink.begin()
     sink.batch(run, 0)
     sink.task(run, 1, 0)
-    assert resolve_abandoned(sink.log, sink.sink_id) == 1
+    assert end_open_transactions(sink.log, sink.sink_id) == 1
     assert sink.read() == truth(1)
 
 
@@ -242,7 +242,7 @@ def test_a_sink_leaves_those_alone_whose_names_begin_with_its_own(sink: Sink, is
         with pytest.raises(KilledError):
             decide_and_finish(runs[1], 0, prepared, on_step=killing("driver:decided"))
     sink.batch(runs[0], 0)
-    resolve_abandoned(sink.log, sink.sink_id)
+    end_open_transactions(sink.log, sink.sink_id)
     decide_and_finish(runs[1], 0, prepared)
     assert sink.read() == sorted([*truth(1), *(f"0-0-{row}" for row in range(10))])
 

@@ -228,7 +228,7 @@ def test_a_function_that_no_batch_can_run_is_refused(world: Flights) -> None:
 
 
 def test_an_open_transaction_that_hides_what_was_written_is_named(world: Flights) -> None:
-    from mainstem.spark.sink.transactions import resolve_abandoned
+    from mainstem.spark.sink.transactions import end_open_transactions
 
     name = declare(world, counts, key="carrier", mode="update", partitions=1)
     world.fly(("UA", 1))
@@ -238,7 +238,7 @@ def test_an_open_transaction_that_hides_what_was_written_is_named(world: Flights
     world.run_once()
     with pytest.raises(TransactionTimeoutError, match=f"an open transaction holds {name}/0 at 0"):
         verify(world, name)
-    resolve_abandoned(other.log, other.sink_id)
+    end_open_transactions(other.log, other.sink_id)
     assert verify(world, name).is_equal
 
 

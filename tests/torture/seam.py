@@ -42,7 +42,7 @@ from mainstem.errors import InvalidProducerEpochError, MainstemError, ProducerFe
 from mainstem.spark.options.options import LogOptions, WriteOptions
 from mainstem.spark.sink.sink_run import Prepared, SinkRun
 from mainstem.spark.sink.task_appender import Rows
-from mainstem.spark.sink.transactions import begin_run, decide_and_finish, prepare, resolve_abandoned
+from mainstem.spark.sink.transactions import begin_run, decide_and_finish, end_open_transactions, prepare
 from tests.broker.harness import LogProcess
 from tests.torture.mutants import build_in
 from tests.torture.orders import KillingSteps, Order, Orders, Target
@@ -274,7 +274,7 @@ class Query:
             assert self.runs < _RUNS_MAX, "there is no end to it"
             self._run_driver()
         self._end_all()
-        resolve_abandoned(history.log, history.topic)
+        end_open_transactions(history.log, history.topic)
         self.faults += check(history.given, by_kafka_python(history.bootstrap, history.topic), is_ordered=False).faults
         opened = open_partitions(history.bootstrap, history.topic)
         self.faults += [Fault("open", f"partition {number}: {ends}") for number, ends in opened.items()]

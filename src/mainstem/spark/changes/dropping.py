@@ -22,7 +22,7 @@ from mainstem.spark.checkpoints.checkpoint import has_run, query_id, remove_chec
 from mainstem.spark.checkpoints.checkpoint_lock import locked
 from mainstem.spark.checkpoints.progress_log import ProgressLog
 from mainstem.spark.options.options import LogOptions
-from mainstem.spark.sink.transactions import resolve_abandoned
+from mainstem.spark.sink.transactions import end_open_transactions
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def drop(log: Log, checkpoints: Path, pipeline: str) -> Dropped:
     if has_checkpoint:
         with locked(checkpoints):
             if has_run(str(checkpoint)):
-                resolved = resolve_abandoned(options, query_id(str(checkpoint)))
+                resolved = end_open_transactions(options, query_id(str(checkpoint)))
             site = Site(log, options, checkpoints)
             if site.beside(pipeline).is_dir():
                 abandon(site, pipeline, _outputs(options, pipeline))

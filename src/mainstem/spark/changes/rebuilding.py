@@ -47,7 +47,7 @@ from mainstem.spark.checkpoints.checkpoint import has_run, query_id, remove_chec
 from mainstem.spark.checkpoints.progress_log import ProgressLog
 from mainstem.spark.options.options import LogOptions
 from mainstem.spark.sink.sink_run import StepObserver, ignore_step
-from mainstem.spark.sink.transactions import resolve_abandoned
+from mainstem.spark.sink.transactions import end_open_transactions
 
 _BESIDE: Final = "__rebuild-"  # no pipeline has a name that begins so
 _SHADOW: Final = "__mainstem_rebuild."  # no topic of an App has
@@ -71,7 +71,7 @@ class Site:
     def resolve(self, checkpoint: Path) -> None:
         """End what the sink of a checkpoint left open."""
         if has_run(str(checkpoint)):
-            resolve_abandoned(self.options, query_id(str(checkpoint)))
+            end_open_transactions(self.options, query_id(str(checkpoint)))
 
 
 def require_rebuildable(pipeline: Pipeline) -> None:

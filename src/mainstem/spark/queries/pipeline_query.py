@@ -38,7 +38,13 @@ from mainstem.spark.queries.query import Query, QueryPlace, input_frames
 from mainstem.spark.schemas import for_writing
 from mainstem.spark.sink.outputs import Output, combined, records_of
 from mainstem.spark.sink.sink_run import Prepared, SinkRun, StepObserver
-from mainstem.spark.sink.transactions import KILLED_AFTER_S, begin_run, decide_and_finish, prepare, resolve_abandoned
+from mainstem.spark.sink.transactions import (
+    KILLED_AFTER_S,
+    begin_run,
+    decide_and_finish,
+    end_open_transactions,
+    prepare,
+)
 from mainstem.spark.tasks import dead_letters
 
 if TYPE_CHECKING:
@@ -125,7 +131,7 @@ class PipelineQuery(Query):
         linger_s, self._has_tasks = KILLED_AFTER_S if self._has_tasks else 0.0, False
         if run is not None and not isinstance(error, ProducerFencedError):  # else another run owns the sink
             try:
-                resolve_abandoned(run.log, run.sink_id, linger_s=linger_s)
+                end_open_transactions(run.log, run.sink_id, linger_s=linger_s)
             except MainstemError as failed:
                 error.add_note(f"what its tasks have prepared stays open until it starts again: {failed}")
 

@@ -42,8 +42,8 @@ from mainstem.spark.sink.transactions import (
     KILLED_AFTER_S,
     decide_and_finish,
     decided_batch,
+    end_open_transactions,
     prepare,
-    resolve_abandoned,
 )
 
 _COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")
@@ -168,7 +168,7 @@ def _resolve(run: SinkRun, messages: list[WriterCommitMessage | None]) -> None:
     "Writing job failed". The commit raises an error for lost records, also when the micro-batch or write is run again.
     """
     try:
-        resolve_abandoned(run.log, run.sink_id, linger_s=_linger_s(messages))
+        end_open_transactions(run.log, run.sink_id, linger_s=_linger_s(messages))
     except MainstemError as error:
         print(f"mainstem: {error}", file=sys.stderr)  # noqa: T201 - the process's log
 

@@ -140,7 +140,7 @@ def decided_batch(log: LogOptions, sink_id: str) -> int:
         return _batch_id(read_decision(client, SinkRun(log, sink_id).group))
 
 
-def resolve_abandoned(log: LogOptions, sink_id: str, *, linger_s: float = 0.0) -> int:
+def end_open_transactions(log: LogOptions, sink_id: str, *, linger_s: float = 0.0) -> int:
     """Leave no transaction of a sink open: commit the decided ones, abort the rest. Returns how many it aborted.
 
     For a pipeline that is dropped or rebuilt: an open transaction would hold its topics' last stable offsets, on a

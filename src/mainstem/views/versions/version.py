@@ -25,7 +25,7 @@ from mainstem.views.versions.versions import origin_of
 Applied: TypeAlias = "Callable[[pa.RecordBatch, Position], None]"
 
 
-def _nobody(arrow_batch: pa.RecordBatch, position: Position) -> None:
+def _ignore_applied(arrow_batch: pa.RecordBatch, position: Position) -> None:
     """The default: ignore what was applied."""
 
 
@@ -100,7 +100,7 @@ class Version:
         """The ids of the topics that the store is built from."""
         return frozenset(self._feed.bookmark.topic_ids.values())
 
-    def step(self, max_wait_ms: int, applied: Applied = _nobody) -> bool:
+    def step(self, max_wait_ms: int, applied: Applied = _ignore_applied) -> bool:
         """Apply what comes next, and tell ``applied``; whether there was anything. What failed is tried again next.
 
         Before that the store may do some of what it has put off.

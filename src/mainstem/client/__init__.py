@@ -4,7 +4,7 @@
 * ``append``: writing records
 * ``read``: reading records
 * ``records``, ``values``: the records to append, and Python values as bytes
-* ``dead_letters``: the headers of a dead letter
+* ``dead_letter_headers``: the headers of a dead letter
 * ``http``: views, and request and reply, over HTTP
 * ``admin``: for operators
 * ``wire``: the protocol over sockets

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from mainstem.client.dead_letters import dead_letter_headers
+from mainstem.client.dead_letter_headers import dead_letter_headers
 from mainstem.spark.sink.task_appender import HEADERS, Rows
 from mainstem.spark.tasks.json_encode import encode_keys, encode_values
 

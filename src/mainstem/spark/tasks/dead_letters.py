@@ -1,6 +1,6 @@
 """Records whose value does not parse, appended to a topic of their own: where they came from, and what was wrong.
 
-A dead letter has its record's key, value and headers, and after them those of ``mainstem.client.dead_letters``. It
+A dead letter has its record's key, value and headers, and after them those of ``mainstem.client.dead_letter_headers``. It
 lies in the partition whose number the record's has (modulo how many there are). Reading is what makes dead letters, and
 Spark may read a range again: a task that failed, a micro-batch after a crash, each action on a batch's DataFrame. Each
 dead letter has the idempotency key ``TOPIC-ID/PARTITION/OFFSET``. A topic with ``mainstem.idempotency.window.ms``, as
@@ -17,7 +17,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from mainstem.client.append.append_options import IDEMPOTENCY_WINDOW
-from mainstem.client.dead_letters import dead_letter_of
+from mainstem.client.dead_letter_headers import dead_letter_of
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import ConfigError, InvalidRecordError
 from mainstem.model import TopicPartition

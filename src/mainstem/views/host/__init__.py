@@ -3,7 +3,7 @@
 * ``host``: one directory, one process, one thread for each view
 * ``view``: one view: queries, rebuild, verify, delete
 * ``runner``: the thread of one view
-* ``dead_letters``: the topic of a view's poison
+* ``dead_letter_topic``: the topic of a view's poison
 * ``pipeline_states``: the newest state of each pipeline
 * ``progress_follower``: follows the progress topic
 * ``schemas``: the schema behind a SQL or lake view

@@ -30,7 +30,7 @@ from mainstem.errors import (
 from mainstem.model import Position
 from mainstem.pipelines.definitions import View as ViewDefinition
 from mainstem.views.feed.feed import Feed, LossPolicy, end_of
-from mainstem.views.host.dead_letters import DeadLetterTopic
+from mainstem.views.host.dead_letter_topic import DeadLetterTopic
 from mainstem.views.host.runner import NotYetError, ViewRunner
 from mainstem.views.host.schemas import values_of_view
 from mainstem.views.past.as_of import AsOf, position_at

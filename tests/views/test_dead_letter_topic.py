@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mainstem.client.log import Log
 from mainstem.model import Record
-from mainstem.views.host.dead_letters import DeadLetterTopic
+from mainstem.views.host.dead_letter_topic import DeadLetterTopic
 from mainstem.views.stores.store import Poison
 
 HUGE = b"x" * (2 << 20)  # more than a topic takes, unless it is told to

@@ -1,6 +1,6 @@
 """Where a view's poison goes: a topic of its own, with the reason and the place it came from as headers.
 
-Key and value are those of the poison record; the headers are those of ``mainstem.client.dead_letters`` and
+Key and value are those of the poison record; the headers are those of ``mainstem.client.dead_letter_headers`` and
 ``mainstem.view``. They are durable before the view moves on; after a
 crash in between a letter may be there twice; its offset shows that. Thread-safe, as the log's client is.
 
@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
-from mainstem.client.dead_letters import dead_letter_of
+from mainstem.client.dead_letter_headers import dead_letter_of
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.errors import RecordTooLargeError, UnknownTopicError

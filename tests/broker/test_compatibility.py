@@ -8,8 +8,8 @@ from typing import Any, cast
 from scripts import compatibility
 from scripts.compatibility import KAFKA_APIS, NOT_SERVED, OTHER_VERSIONS
 
+from mainstem.broker.api_features import features
 from mainstem.broker.apis import APIS
-from mainstem.broker.features import features
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.schema import VersionRange
 

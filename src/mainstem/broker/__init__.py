@@ -13,7 +13,7 @@
 * ``groups``, ``share``, ``transactions``: the coordinators
 * ``metrics``: ``/metrics``
 * ``error_codes``: errors as error codes
-* ``features``: the features that ApiVersions lists
+* ``api_features``: the features that ApiVersions lists
 * ``chores``: supervised background tasks
 * ``slices``: long requests in slices, so that the event loop stays free
 """

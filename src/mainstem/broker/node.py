@@ -11,13 +11,13 @@ from functools import partial
 from typing import Final
 
 from mainstem.broker.access.authorizer import Authorizer
+from mainstem.broker.api_features import ServedApi
 from mainstem.broker.configs.broker_config import SETTINGS, BrokerConfig
 from mainstem.broker.configs.config_entries import ChangeableConfigs, ResourceType
 from mainstem.broker.configs.dynamic_configs import DynamicConfigs
 from mainstem.broker.configs.group_configs import GROUP_CONFIGS, GroupConfigs
 from mainstem.broker.configs.request_settings import RequestSettings
 from mainstem.broker.error_codes import refusal
-from mainstem.broker.features import ServedApi
 from mainstem.broker.groups.classic.classic_steps import ClassicSettings
 from mainstem.broker.groups.consumer.consumer_steps import ConsumerSettings
 from mainstem.broker.groups.coordinator import GroupCoordinator

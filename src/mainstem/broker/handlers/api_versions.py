@@ -13,8 +13,8 @@ from typing import Final
 
 from mainstem.broker.access.guards import open_to_all
 from mainstem.broker.api import Api
+from mainstem.broker.api_features import features
 from mainstem.broker.call import Call
-from mainstem.broker.features import features
 from mainstem.broker.node import Node
 from mainstem.protocol.apis import OWN_APIS, OWN_CLIENT
 from mainstem.protocol.errors import ErrorCode

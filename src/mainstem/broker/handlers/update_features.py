@@ -10,8 +10,8 @@ from typing import Final
 from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api
+from mainstem.broker.api_features import features
 from mainstem.broker.call import Call
-from mainstem.broker.features import features
 from mainstem.broker.node import Node
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import update_features as messages

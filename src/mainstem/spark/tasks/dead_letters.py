@@ -1,7 +1,7 @@
 """Records whose value does not parse, appended to a topic of their own: where they came from, and what was wrong.
 
-A dead letter has its record's key, value and headers, and after them those of ``mainstem.client.dead_letter_headers``. It
-lies in the partition whose number the record's has (modulo how many there are). Reading is what makes dead letters, and
+A dead letter has its record's key, value and headers, and after them those of ``client.dead_letter_headers``. It is in
+the partition with its record's number, modulo the number of partitions. Dead letters are appended during reads, and
 Spark may read a range again: a task that failed, a micro-batch after a crash, each action on a batch's DataFrame. Each
 dead letter has the idempotency key ``TOPIC-ID/PARTITION/OFFSET``. A topic with ``mainstem.idempotency.window.ms``, as
 Mainstem creates it, does not append a repeat within the window; Apache Kafka appends it again: at least once.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mainstem.testing.embedded import EmbeddedBroker
-from mainstem.views.host.view import View
+from mainstem.views.host.view import HostedView
 from tests.console.stage import FLIGHTS, Stage, gateway
 
 if TYPE_CHECKING:
@@ -260,13 +260,13 @@ def test_somebody_elses_rebuild_is_told_while_it_lasts(
 ) -> None:
     from playwright.sync_api import expect
 
-    seen, catch_up = threading.Event(), View._catch_up
+    seen, catch_up = threading.Event(), HostedView._catch_up
 
-    def held(view: View, version: Any) -> None:
+    def held(view: HostedView, version: Any) -> None:
         assert seen.wait(100)
         catch_up(view, version)
 
-    monkeypatch.setattr(View, "_catch_up", held)
+    monkeypatch.setattr(HostedView, "_catch_up", held)
     other = threading.Thread(target=stage.host.rebuild, args=("con-search",))
     other.start()
     try:

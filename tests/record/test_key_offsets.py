@@ -8,7 +8,7 @@ import pytest
 from mainstem.errors import CorruptBatchError
 from mainstem.record.constants import Compression
 from mainstem.record.header import read_header, verify
-from mainstem.record.key_offsets import Batch, KeyOffsets
+from mainstem.record.key_offsets import Batch, KeyOffsetMap
 from mainstem.record.native.native_compact import hash_key
 from mainstem.record.reader import DecodedRecord, read_records
 from mainstem.record.writer import NewRecord, assemble_batch, build_batch
@@ -30,8 +30,8 @@ def rebuilt(data: bytes | memoryview | None) -> Batch:
     return Batch(header, memoryview(data))
 
 
-def compacted(batches: list[Batch], keys: KeyOffsets | None = None, now_ms: int = NOW_MS) -> list[Batch]:
-    keys = keys or KeyOffsets(MAP_BYTES, 10_000)
+def compacted(batches: list[Batch], keys: KeyOffsetMap | None = None, now_ms: int = NOW_MS) -> list[Batch]:
+    keys = keys or KeyOffsetMap(MAP_BYTES, 10_000)
     keys.add(batches, 0)
     return [rebuilt(each) for each in keys.filtered(batches, now_ms, DAY_MS) if each is not None]
 
@@ -88,7 +88,7 @@ def test_a_batch_of_which_all_stays_is_the_same_bytes() -> None:
 
 def test_records_without_a_key_go_and_those_behind_what_is_covered_stay() -> None:
     batches = [made([NewRecord(None, b"1", (), NOW_MS)]), made([NewRecord(b"a", b"2", (), NOW_MS)], 1)]
-    keys = KeyOffsets(MAP_BYTES, 10)
+    keys = KeyOffsetMap(MAP_BYTES, 10)
     keys.add(batches, 0)
     later = made([NewRecord(None, b"3", (), NOW_MS), NewRecord(b"a", b"4", (), NOW_MS)], 2)
     found = [each for each in keys.filtered([*batches, later], NOW_MS, DAY_MS) if each is not None]
@@ -118,7 +118,7 @@ def test_a_full_map_says_how_far_it_came_and_takes_nothing_more() -> None:
         made([NewRecord(b"%d" % (offset + at), b"v", (), NOW_MS) for at in range(100)], offset)
         for offset in range(0, 3000, 100)
     ]
-    keys = KeyOffsets(24 * 1024, 10_000)
+    keys = KeyOffsetMap(24 * 1024, 10_000)
     keys.add(batches, 0)
     assert keys.is_full
     assert keys.covered == int(1024 * 0.9) - 1
@@ -126,7 +126,7 @@ def test_a_full_map_says_how_far_it_came_and_takes_nothing_more() -> None:
 
 def test_records_before_the_start_are_not_mapped() -> None:
     batches = [made([NewRecord(b"a", b"1", (), NOW_MS), NewRecord(b"b", b"2", (), NOW_MS)])]
-    keys = KeyOffsets(MAP_BYTES, 10)
+    keys = KeyOffsetMap(MAP_BYTES, 10)
     keys.add(batches, 1)
     assert keys.covered == 1
     assert next(keys.filtered(batches, NOW_MS, DAY_MS)) == batches[0].data
@@ -146,9 +146,9 @@ def test_records_that_do_not_add_up_are_refused() -> None:
         except CorruptBatchError:
             refused += 1
             with pytest.raises(CorruptBatchError):
-                KeyOffsets(MAP_BYTES, 10).add([batch], 0)
+                KeyOffsetMap(MAP_BYTES, 10).add([batch], 0)
             with pytest.raises(CorruptBatchError):
-                list(KeyOffsets(MAP_BYTES, 10).filtered([batch], NOW_MS, DAY_MS))
+                list(KeyOffsetMap(MAP_BYTES, 10).filtered([batch], NOW_MS, DAY_MS))
         else:
-            KeyOffsets(MAP_BYTES, 10).add([batch], 0)
+            KeyOffsetMap(MAP_BYTES, 10).add([batch], 0)
     assert refused > 50

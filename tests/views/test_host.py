@@ -25,7 +25,7 @@ from mainstem.schema.infer import schema_of
 from mainstem.schema.topic_schemas import register
 from mainstem.testing import EmbeddedBroker
 from mainstem.views.host.host import ViewHost
-from mainstem.views.host.view import View
+from mainstem.views.host.view import HostedView
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import SqlQuery
 from mainstem.views.status import BuiltFrom
@@ -397,12 +397,12 @@ def test_a_host_that_cannot_start_lets_go_of_everything(
 ) -> None:
     setting = Setting(mainstem_log, tmp_path)
 
-    def fail(view: View) -> None:
+    def fail(view: HostedView) -> None:
         raise StorageError("the disk is gone")
 
     failed = ViewHost(tuple(setting.app.views.values()), mainstem_log.bootstrap, tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr(View, "start", fail)
+        patched.setattr(HostedView, "start", fail)
         with pytest.raises(StorageError, match="the disk is gone"):
             failed.start()
     assert not failed._follower._thread.is_alive()

@@ -13,7 +13,7 @@ from typing import Final
 from mainstem.broker.access.authorizer import Authorizer
 from mainstem.broker.api_features import ServedApi
 from mainstem.broker.configs.broker_config import SETTINGS, BrokerConfig
-from mainstem.broker.configs.config_entries import ChangeableConfigs, ResourceType
+from mainstem.broker.configs.config_entries import ChangeableConfigs, ConfigResourceType
 from mainstem.broker.configs.dynamic_configs import DynamicConfigs
 from mainstem.broker.configs.group_configs import GROUP_CONFIGS, GroupConfigs
 from mainstem.broker.configs.request_settings import RequestSettings
@@ -24,7 +24,7 @@ from mainstem.broker.groups.coordinator import GroupCoordinator
 from mainstem.broker.metrics.meters import Meters
 from mainstem.broker.network.network_resources import NetworkResources
 from mainstem.broker.quotas.quotas import Quotas, Windows
-from mainstem.broker.security.security import Security
+from mainstem.broker.security.security import NodeSecurity
 from mainstem.broker.share.shares import Shares
 from mainstem.broker.storage.compaction import Compaction
 from mainstem.broker.storage.delayed_fetch import DelayedFetches
@@ -56,7 +56,7 @@ class Node:
         self.clock = clock
         self.log = log
         self.apis = apis
-        self.security = Security(config, log.metadata, clock)
+        self.security = NodeSecurity(config, log.metadata, clock)
         self.quotas = Quotas(log.metadata, clock, _windows(config, "quota"), _windows(config, "controller.quota"))
         self.authorizer = _authorizer(config, log.metadata)
         self.node_id = int(config.get("node.id"))
@@ -111,14 +111,14 @@ class Node:
 
     def changeable_configs(self, resource_type: int, name: str) -> ChangeableConfigs:
         """Return the configs of a resource. Raises RemoteError where none can be changed, UnknownTopicError."""
-        if resource_type == ResourceType.TOPIC:
+        if resource_type == ConfigResourceType.TOPIC:
             topic = self.topics.get(name)
             replace = partial(self._set_topic_configs, name)
             return ChangeableConfigs({} if topic is None else topic.configs, CONFIGS, replace)
-        if resource_type == ResourceType.GROUP:
+        if resource_type == ConfigResourceType.GROUP:
             replace = partial(self.group_configs.set, name)
             return ChangeableConfigs(self.group_configs.overrides(name), GROUP_CONFIGS, replace)
-        if resource_type == ResourceType.BROKER:
+        if resource_type == ConfigResourceType.BROKER:
             return ChangeableConfigs(self.configs.overrides(name), SETTINGS, partial(self.configs.set, name))
         raise refusal(ErrorCode.INVALID_REQUEST, f"resources of type {resource_type} have no configs here")
 

@@ -1,6 +1,6 @@
 """Finds the latest record of each key over many batches, in a bounded map, and builds batches without the others.
 
-``KeyOffsets`` is filled batch by batch, in the order of the offsets, until it is full; then ``filtered`` takes the
+``KeyOffsetMap`` is filled batch by batch, in the order of the offsets, until it is full; then ``filtered`` takes the
 records out of batches that are not the latest of their key. A record after what was covered always stays. Batches are
 given whole and proven by their checksum; CorruptBatchError says that a batch's records do not add up all the same.
 
@@ -45,7 +45,7 @@ class Batch(NamedTuple):
     data: memoryview
 
 
-class KeyOffsets:
+class KeyOffsetMap:
     """``covered`` is the last offset up to which every record is in the map; -1 before the first."""
 
     def __init__(self, memory_bytes: int, keys_expected: int) -> None:

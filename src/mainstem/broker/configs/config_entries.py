@@ -14,7 +14,7 @@ from mainstem.log.partition.config import CONFIGS
 from mainstem.log.partition.config_values import ConfigDef, as_parsed
 
 
-class ResourceType(enum.IntEnum):
+class ConfigResourceType(enum.IntEnum):
     """The types of resources with configs, by Kafka's numbers."""
 
     TOPIC = 2

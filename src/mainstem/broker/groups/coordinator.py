@@ -29,8 +29,8 @@ from mainstem.broker.groups.offsets.transactional_offsets import TransactionalOf
 from mainstem.broker.groups.records import (
     OFFSET_KEY_TYPES,
     CommittedOffset,
-    OffsetChange,
     OffsetKey,
+    OffsetRecord,
     key_type,
     offset_changes,
     offset_record,
@@ -112,12 +112,12 @@ class GroupCoordinator:
         topic = self._topics.get(topic_name)
         return topic is not None and committed.topic_id in (ZERO_UUID, topic.topic_id)
 
-    def _transaction_committed(self, change: OffsetChange) -> None:
+    def _transaction_committed(self, change: OffsetRecord) -> None:
         """A transaction's offset counts from now on, unless its topic was deleted while the transaction was open."""
         if change.committed is None or self._is_of(change.key.topic, change.committed):
             self._apply_offset(change)
 
-    def _apply_offset(self, change: OffsetChange) -> None:
+    def _apply_offset(self, change: OffsetRecord) -> None:
         self._offsets.apply(change)
         if change.committed is None:
             self.classic.drop_if_unused(change.key.group_id)
@@ -157,12 +157,12 @@ class GroupCoordinator:
         self._change_offsets(group_id, offset_changes(group_id, committed))
         self.ensure_group(group_id)
 
-    def _change_offsets(self, group_id: str, changes: Sequence[OffsetChange], more: Sequence[StateRecord] = ()) -> None:
+    def _change_offsets(self, group_id: str, changes: Sequence[OffsetRecord], more: Sequence[StateRecord] = ()) -> None:
         """Set or remove committed offsets of a group, and write more of its records. Raises the log's errors."""
         records = [*(offset_record(change.key, change.committed) for change in changes), *more]
         self.log.change(group_id, records, lambda: self._apply_offsets(changes))
 
-    def _apply_offsets(self, changes: Iterable[OffsetChange]) -> None:
+    def _apply_offsets(self, changes: Iterable[OffsetRecord]) -> None:
         for change in changes:
             self._offsets.apply(change)
             self.transactional.pending.overtake([change.key])
@@ -219,7 +219,7 @@ class GroupCoordinator:
                     self.log.change(group_id, [offset_record(key, None) for key in of_group])
             except MainstemError as error:
                 _LOG.warning("offsets of group %r in deleted topics stay in the log: %s", group_id, error)
-            self._apply_offsets(OffsetChange(key, None) for key in of_group)
+            self._apply_offsets(OffsetRecord(key, None) for key in of_group)
         return list(by_group)
 
     def expire_offsets(self, now_ms: int, retention_ms: int) -> Iterator[None]:
@@ -284,7 +284,7 @@ class GroupCoordinator:
         self._kinds[group.group_type].forgotten(group_id)
 
     def _remove(self, group_id: str, keys: Sequence[OffsetKey], more: Sequence[StateRecord] = ()) -> None:
-        self._change_offsets(group_id, [OffsetChange(key, None) for key in keys], more)
+        self._change_offsets(group_id, [OffsetRecord(key, None) for key in keys], more)
 
 
 def _is_about_to_be_joined(group: Group) -> bool:

@@ -54,7 +54,7 @@ class OffsetKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetChange:
+class OffsetRecord:
     """A record that sets, or with None removes, a committed offset."""
 
     key: OffsetKey
@@ -69,9 +69,9 @@ class GroupChange:
     value: messages.GroupMetadataValue | None
 
 
-def offset_changes(group_id: str, committed: Mapping[tuple[str, int], CommittedOffset]) -> list[OffsetChange]:
+def offset_changes(group_id: str, committed: Mapping[tuple[str, int], CommittedOffset]) -> list[OffsetRecord]:
     """The changes that commit these offsets of a group: (topic, partition) → offset."""
-    return [OffsetChange(OffsetKey(group_id, topic, number), value) for (topic, number), value in committed.items()]
+    return [OffsetRecord(OffsetKey(group_id, topic, number), value) for (topic, number), value in committed.items()]
 
 
 def offset_record(key: OffsetKey, committed: CommittedOffset | None) -> StateRecord:
@@ -126,17 +126,17 @@ def key_type(key: bytes) -> int:
     return _leading_int16(key)
 
 
-def read_offset_change(key: bytes, value: bytes | None) -> OffsetChange:
+def read_offset_change(key: bytes, value: bytes | None) -> OffsetRecord:
     """Decode a record of ``OFFSET_KEY_TYPES``. Raises FrameError for a damaged record."""
     name = decode_message(messages.OffsetCommitKey, 0, key, 2)
     offset_key = OffsetKey(name.group, name.topic, name.partition)
     if value is None:
-        return OffsetChange(offset_key, None)
+        return OffsetRecord(offset_key, None)
     held = decode_message(messages.OffsetCommitValue, _leading_int16(value), value, 2)
     committed = CommittedOffset(
         held.offset, held.leader_epoch, held.metadata, held.commit_timestamp, held.expire_timestamp, held.topic_id
     )
-    return OffsetChange(offset_key, committed)
+    return OffsetRecord(offset_key, committed)
 
 
 def read_group_change(key: bytes, value: bytes | None) -> GroupChange:

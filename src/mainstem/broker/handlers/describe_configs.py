@@ -14,7 +14,7 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.configs.config_entries import (
     ConfigEntry,
-    ResourceType,
+    ConfigResourceType,
     broker_entries,
     group_entries,
     topic_entries,
@@ -47,11 +47,11 @@ def handle(node: Node, call: Call) -> messages.DescribeConfigsResponse:
 
 
 def _entries(node: Node, asked: messages.DescribeConfigsResource) -> Iterable[ConfigEntry]:
-    if asked.resource_type == ResourceType.TOPIC:
+    if asked.resource_type == ConfigResourceType.TOPIC:
         return topic_entries(node.configs, node.topics.find(asked.resource_name).configs)
-    if asked.resource_type == ResourceType.GROUP:
+    if asked.resource_type == ConfigResourceType.GROUP:
         return group_entries(node.configs, node.group_configs, asked.resource_name)
-    if asked.resource_type == ResourceType.BROKER:
+    if asked.resource_type == ConfigResourceType.BROKER:
         node.configs.overrides(asked.resource_name)  # refuses another node's
         return broker_entries(node.configs, asked.resource_name)
     raise refusal(ErrorCode.INVALID_REQUEST, f"resources of type {asked.resource_type} have no configs here")

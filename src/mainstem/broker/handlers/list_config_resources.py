@@ -12,7 +12,7 @@ from mainstem.broker.access.acls import Operation
 from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.configs.config_entries import ResourceType
+from mainstem.broker.configs.config_entries import ConfigResourceType
 from mainstem.broker.node import Node
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import list_config_resources as messages
@@ -23,15 +23,15 @@ _TYPES_FROM: Final = 1
 def handle(node: Node, call: Call) -> messages.ListConfigResourcesResponse:
     body: messages.ListConfigResourcesRequest = call.body
     if call.api_version < _TYPES_FROM:
-        wanted = {int(ResourceType.CLIENT_METRICS)}
+        wanted = {int(ConfigResourceType.CLIENT_METRICS)}
     else:
-        wanted = set(body.resource_types) or {int(kind) for kind in ResourceType}
-    if not wanted <= {int(kind) for kind in ResourceType}:
+        wanted = set(body.resource_types) or {int(kind) for kind in ConfigResourceType}
+    if not wanted <= {int(kind) for kind in ConfigResourceType}:
         return messages.ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[])
-    names: dict[ResourceType, list[str]] = {
-        ResourceType.GROUP: sorted(node.group_configs.group_ids()),
-        ResourceType.BROKER: [str(node.node_id)],
-        ResourceType.TOPIC: sorted(topic.name for topic in node.topics.all()),
+    names: dict[ConfigResourceType, list[str]] = {
+        ConfigResourceType.GROUP: sorted(node.group_configs.group_ids()),
+        ConfigResourceType.BROKER: [str(node.node_id)],
+        ConfigResourceType.TOPIC: sorted(topic.name for topic in node.topics.all()),
     }
     resources = [
         messages.ConfigResource(resource_name=name, resource_type=kind)

@@ -33,7 +33,7 @@ from mainstem.broker.quotas.charging import Charge
 from mainstem.broker.security.listeners import Listener
 from mainstem.broker.security.principal import ANONYMOUS
 from mainstem.broker.security.sasl import Authentication, SaslState
-from mainstem.broker.security.security import Security
+from mainstem.broker.security.security import NodeSecurity
 from mainstem.broker.security.session import NO_SESSION
 from mainstem.errors import AuthenticationError, FrameError
 from mainstem.logs import fields
@@ -56,7 +56,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(
         self,
         network: NetworkResources,
-        security: Security,
+        security: NodeSecurity,
         meters: Meters,
         serve: Callable[[Owner, tuple[str, int]], RequestServer],
         open_connections: set[Connection],

@@ -28,7 +28,7 @@ _LOG: Final = logging.getLogger("mainstem.broker")
 _HASHING_THREADS: Final = 2
 
 
-class Security:
+class NodeSecurity:
     """The security of one node. Raises ConfigError when a listener needs a certificate that cannot be used."""
 
     def __init__(self, config: BrokerConfig, metadata: Metadata, clock: Clock) -> None:

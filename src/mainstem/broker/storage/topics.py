@@ -17,7 +17,7 @@ from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.error_codes import refusal
 from mainstem.broker.storage.topic_partitions import TopicPartitions
 from mainstem.errors import StorageError, TopicExistsError, UnknownTopicError
-from mainstem.log.node.metadata import METADATA_PARTITION, PARTITIONS_MAX, TopicMetadata
+from mainstem.log.node.metadata import METADATA_PARTITION, PARTITIONS_MAX, TopicEntry
 from mainstem.log.node.node_log import NodeLog
 from mainstem.log.partition.config import check_changed_configs
 from mainstem.log.partition.partition_log import PartitionLog
@@ -166,7 +166,7 @@ class Topics:
         self.check_new(name, partitions, configs)
         return self._keep(self._create(name, partitions, configs))
 
-    def _create(self, name: str, partitions: int, configs: Mapping[str, str]) -> TopicMetadata:
+    def _create(self, name: str, partitions: int, configs: Mapping[str, str]) -> TopicEntry:
         """Create the whole topic or nothing: on a full disk, parts are removed, now or at the next try."""
         if name in self._log.metadata.topics:
             self._log.delete_topic(name)
@@ -225,7 +225,7 @@ class Topics:
         self.version += 1
         del self._by_name[topic.name], self._by_id[topic.topic_id]
 
-    def _keep(self, metadata: TopicMetadata) -> Topic:
+    def _keep(self, metadata: TopicEntry) -> Topic:
         partitions = TopicPartitions(self._log.directory, metadata.name, metadata.partitions)
         topic = Topic(metadata.name, metadata.topic_id, metadata.configs, partitions)
         self._by_name[topic.name] = self._by_id[topic.topic_id] = topic

@@ -34,7 +34,7 @@ class Marker(NamedTuple):
     raises_epoch: bool
 
 
-class PendingOffsets(Protocol):
+class TransactionalOffsetStore(Protocol):
     """The keeper of the offsets that transactions commit."""
 
     def end_transaction(self, partition: int, producer_id: int, *, commit: bool) -> None: ...
@@ -43,7 +43,7 @@ class PendingOffsets(Protocol):
 class Markers:
     """Writes markers."""
 
-    def __init__(self, topics: Topics, commit: GroupCommit, clock: Clock, offsets: PendingOffsets) -> None:
+    def __init__(self, topics: Topics, commit: GroupCommit, clock: Clock, offsets: TransactionalOffsetStore) -> None:
         self._topics = topics
         self._commit = commit
         self._clock = clock

@@ -29,7 +29,7 @@ class Direction(enum.StrEnum):
     BOTH = "both"
 
 
-class Source(enum.StrEnum):
+class RebuildSource(enum.StrEnum):
     """The source of a rebuild's records."""
 
     LOG = "log"
@@ -253,8 +253,8 @@ def verify(
 def rebuild(
     view: Name,
     source: Annotated[
-        Source, typer.Option("--from", help="The whole log, what is left of it, a Lake view, or a snapshot.")
-    ] = Source.LOG,
+        RebuildSource, typer.Option("--from", help="The whole log, what is left of it, a Lake view, or a snapshot.")
+    ] = RebuildSource.LOG,
     url: options.Url = options.DEFAULT_URL,
     json: options.Json = False,
 ) -> None:
@@ -264,7 +264,10 @@ def rebuild(
         out_json(result)
     else:
         built_from = result["built_from"]
-        out(f"rebuilt {view}" + (f" from what is left: {built_from['beginning']}" if source == Source.LEFT else ""))
+        out(
+            f"rebuilt {view}"
+            + (f" from what is left: {built_from['beginning']}" if source == RebuildSource.LEFT else "")
+        )
 
 
 def _view(url: str, name: str) -> ViewClient:

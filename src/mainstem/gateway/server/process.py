@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from mainstem.addresses import Address, is_loopback, parse_address
 from mainstem.errors import MainstemError
 from mainstem.exit_codes import report_error
-from mainstem.gateway.server.serving import Tls, listen_tcp, serve, stop_with_parent
+from mainstem.gateway.server.serving import TlsFiles, listen_tcp, serve, stop_with_parent
 from mainstem.open_files import raise_open_files_limit
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None, mount: Mount | None = None) -> int:
 
 def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
     """Bind first, so that a taken port is reported before anything heavy is loaded."""
-    tls = Tls(options.tls_cert, options.tls_key) if options.tls_cert is not None else None
+    tls = TlsFiles(options.tls_cert, options.tls_key) if options.tls_cert is not None else None
     if tls is not None:
         tls.check()
     is_secured = tls is not None and options.tokens is not None

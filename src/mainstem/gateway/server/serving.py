@@ -34,7 +34,7 @@ _WEBSOCKET_BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
+class TlsFiles:
     """The files of the server's side of TLS, PEM: the certificate chain, and its key if that is another file."""
 
     certificate: Path
@@ -53,7 +53,7 @@ class Tls:
 
 
 def serve(
-    app: FastAPI, listening: socket.socket, ready_line: str, tls: Tls | None = None, *, websockets: bool = False
+    app: FastAPI, listening: socket.socket, ready_line: str, tls: TlsFiles | None = None, *, websockets: bool = False
 ) -> None:
     """Serve ``app`` on a listening socket until a signal; print ``ready_line`` when it accepts."""
     from mainstem.gateway.access.request_heads import (

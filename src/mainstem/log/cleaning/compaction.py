@@ -36,7 +36,7 @@ from mainstem.log.segments.segment_indexes import read_seal
 from mainstem.log.segments.transactions import OpenTransactions
 from mainstem.record.constants import HEADER_BYTES, ControlType
 from mainstem.record.header import BatchHeader, read_header, verify
-from mainstem.record.key_offsets import Batch, KeyOffsets, emptied
+from mainstem.record.key_offsets import Batch, KeyOffsetMap, emptied
 from mainstem.record.reader import read_control_type, read_records
 from mainstem.record.writer import NewRecord, rebuild_batch
 
@@ -64,7 +64,7 @@ class _Run:
         self._bytes = [0, 0]
         self._leader_epoch = 0
         self._open = OpenTransactions()
-        self._keys = KeyOffsets(0, 0)
+        self._keys = KeyOffsetMap(0, 0)
 
     def steps(self) -> Iterator[CleanedSegment | CompactionResult]:
         self._remove_left_over()
@@ -120,7 +120,7 @@ class _Run:
 
     def _map_keys(self) -> None:
         job = self._job
-        self._keys = KeyOffsets(job.map_bytes, self._dirty_records)
+        self._keys = KeyOffsetMap(job.map_bytes, self._dirty_records)
         for segment in job.segments:
             if self._end_of(segment) <= job.first_dirty_offset:
                 continue

@@ -42,7 +42,7 @@ EntryValue: TypeAlias = Mapping[str, Any]
 """An entry's value: a JSON object."""
 
 
-class TopicMetadata(NamedTuple):
+class TopicEntry(NamedTuple):
     """One topic. ``configs`` are those that were set, by Kafka's names."""
 
     name: str
@@ -62,7 +62,7 @@ class Metadata:
         """Replay ``log``. Raises CorruptBatchError when it is damaged, StorageError when it is of a newer version."""
         self._log = log
         self._clock = clock
-        self._topics: dict[str, TopicMetadata] = {}
+        self._topics: dict[str, TopicEntry] = {}
         self._deleted_ids: set[UUID] = set()
         self._deleted_names: set[str] = set()
         self._next_producer_id = 0
@@ -81,11 +81,11 @@ class Metadata:
     # What there is
 
     @property
-    def topics(self) -> Mapping[str, TopicMetadata]:
+    def topics(self) -> Mapping[str, TopicEntry]:
         """All topics by name."""
         return self._topics
 
-    def topic(self, name: str) -> TopicMetadata:
+    def topic(self, name: str) -> TopicEntry:
         """Raises UnknownTopicError."""
         topic = self._topics.get(name)
         if topic is None:
@@ -115,7 +115,7 @@ class Metadata:
         if records:
             self._write_all(records)
 
-    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> TopicMetadata:
+    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> TopicEntry:
         """Raises InputError for an impossible name or count, TopicExistsError, StorageError."""
         if not is_topic_name(name):
             raise InputError(
@@ -124,21 +124,21 @@ class Metadata:
         if name in self._topics or name == METADATA_PARTITION.topic:
             raise TopicExistsError(f"topic {name!r} already exists")
         _check_partition_count(partitions)
-        self._write_topic(TopicMetadata(name, uuid4(), partitions, dict(configs)))
+        self._write_topic(TopicEntry(name, uuid4(), partitions, dict(configs)))
         return self._topics[name]
 
-    def delete_topic(self, name: str) -> TopicMetadata:
+    def delete_topic(self, name: str) -> TopicEntry:
         """Returns what was deleted. Raises UnknownTopicError, StorageError."""
         topic = self.topic(name)
         self._write_topic(topic, deleted=True)
         return topic
 
-    def set_topic_configs(self, name: str, configs: Mapping[str, str]) -> TopicMetadata:
+    def set_topic_configs(self, name: str, configs: Mapping[str, str]) -> TopicEntry:
         """Replace all configs that are set on the topic. Raises UnknownTopicError, StorageError."""
         self._write_topic(self.topic(name)._replace(configs=dict(configs)))
         return self._topics[name]
 
-    def create_partitions(self, name: str, partitions: int) -> TopicMetadata:
+    def create_partitions(self, name: str, partitions: int) -> TopicEntry:
         """Let the topic have ``partitions`` in all. Raises UnknownTopicError, InputError unless they are more."""
         topic = self.topic(name)
         _check_partition_count(partitions)
@@ -153,7 +153,7 @@ class Metadata:
         self._write({"producer_ids": True}, {"version": _VERSION, "next": first + PRODUCER_IDS_A_BLOCK})
         return range(first, self._next_producer_id)
 
-    def _write_topic(self, topic: TopicMetadata, *, deleted: bool = False) -> None:
+    def _write_topic(self, topic: TopicEntry, *, deleted: bool = False) -> None:
         value: dict[str, Any] = {
             "version": _VERSION,
             "id": encode_uuid(topic.topic_id),
@@ -200,7 +200,7 @@ class Metadata:
             self._deleted_names.add(name)
             return
         configs = as_stored(value["configs"], CONFIGS)
-        topic = TopicMetadata(name, topic_id, int(value["partitions"]), configs)
+        topic = TopicEntry(name, topic_id, int(value["partitions"]), configs)
         self._topics[name] = topic
 
     def _apply_entry(self, kind: str, key: EntryKey, value: Mapping[str, Any]) -> None:

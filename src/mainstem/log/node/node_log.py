@@ -20,7 +20,7 @@ from mainstem.errors import CorruptBatchError, StorageError, UnknownTopicError
 from mainstem.log.files.disk import Disk
 from mainstem.log.files.names import DELETED_DIRECTORY, STRAY_DIRECTORY
 from mainstem.log.node.directory import LogDirectory
-from mainstem.log.node.metadata import METADATA_PARTITION, Metadata, TopicMetadata
+from mainstem.log.node.metadata import METADATA_PARTITION, Metadata, TopicEntry
 from mainstem.log.partition.config import LogConfig
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.model import TopicPartition
@@ -95,7 +95,7 @@ class NodeLog:
             raise UnknownTopicError(f"{topic_partition.topic} is the node's own")
         return self.directory.get(topic_partition)
 
-    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> TopicMetadata:
+    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> TopicEntry:
         """Raises InputError and its kinds (name, count, configs, TopicExistsError), StorageError."""
         LogConfig.of(configs, self.defaults)
         self._remove_left_over(name)
@@ -103,13 +103,13 @@ class NodeLog:
         self.directory.expect(topic.topic_partitions)
         return topic
 
-    def create_partitions(self, name: str, partitions: int) -> TopicMetadata:
+    def create_partitions(self, name: str, partitions: int) -> TopicEntry:
         """Raises UnknownTopicError, InputError, StorageError."""
         topic = self.metadata.create_partitions(name, partitions)
         self.directory.expect(topic.topic_partitions)
         return topic
 
-    def delete_topic(self, name: str) -> TopicMetadata:
+    def delete_topic(self, name: str) -> TopicEntry:
         """Raises UnknownTopicError, StorageError.
 
         When the metadata no longer names the topic after a StorageError, it is deleted and only its files are left: the
@@ -125,7 +125,7 @@ class NodeLog:
             self.directory.delete(*(each for each in self._left_over[name] if self.directory.holds(each)))
             del self._left_over[name]
 
-    def set_topic_configs(self, name: str, configs: Mapping[str, str]) -> TopicMetadata:
+    def set_topic_configs(self, name: str, configs: Mapping[str, str]) -> TopicEntry:
         """Replace the configs that are set on a topic. Raises UnknownTopicError, ConfigError, StorageError."""
         config = LogConfig.of(configs, self.defaults)
         topic = self.metadata.set_topic_configs(name, configs)
@@ -141,7 +141,7 @@ class NodeLog:
         for topic in self.metadata.topics.values():
             self._update(topic, LogConfig.of(topic.configs, self.defaults))
 
-    def _update(self, topic: TopicMetadata, config: LogConfig) -> None:
+    def _update(self, topic: TopicEntry, config: LogConfig) -> None:
         for topic_partition in topic.topic_partitions:
             partition = self.directory.partitions.get(topic_partition)
             if partition is not None:

@@ -49,7 +49,7 @@ from mainstem.spark.sink.transactions import (
 _COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")
 
 
-class Appended(WriterCommitMessage):
+class TaskCommitMessage(WriterCommitMessage):
     """A task's report: its transaction and its sink. Without transactions only ``prepared.position`` counts."""
 
     def __init__(self, prepared: Prepared, sink_id: str) -> None:
@@ -126,18 +126,18 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
 
     def _run(self, messages: list[WriterCommitMessage | None]) -> SinkRun | None:
         """The run that tasks prepared for; None when no task has sent a report."""
-        found = {message.sink_id for message in messages if isinstance(message, Appended)}
+        found = {message.sink_id for message in messages if isinstance(message, TaskCommitMessage)}
         options = self._options
         return SinkRun(options.log, found.pop(), timeout_ms=options.transaction_timeout_ms) if found else None
 
 
-def append_all(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Appended:
+def append_all(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> TaskCommitMessage:
     """Append the rows of all batches, at least once."""
     with appending(options) as out:
         for arrow_batch in batches:
             _append(out, arrow_batch, options)
         out.finish()
-        return Appended(Prepared(position=out.position, records=out.records), "")
+        return TaskCommitMessage(Prepared(position=out.position, records=out.records), "")
 
 
 def prepare_all(
@@ -146,7 +146,7 @@ def prepare_all(
     batch_id: int,
     options: WriteOptions,
     on_step: StepObserver = ignore_step,
-) -> Appended:
+) -> TaskCommitMessage:
     """Append the rows of all batches in a transaction, and leave the transaction open."""
     context = TaskContext.get()
     assert context is not None
@@ -154,11 +154,11 @@ def prepare_all(
         for arrow_batch in batches:
             if not preparing.is_decided:
                 _append(preparing.out, arrow_batch, options)
-    return Appended(preparing.prepared, run.sink_id)
+    return TaskCommitMessage(preparing.prepared, run.sink_id)
 
 
 def _prepared(messages: list[WriterCommitMessage | None]) -> list[Prepared]:
-    return [message.prepared for message in messages if isinstance(message, Appended)]
+    return [message.prepared for message in messages if isinstance(message, TaskCommitMessage)]
 
 
 def _resolve(run: SinkRun, messages: list[WriterCommitMessage | None]) -> None:

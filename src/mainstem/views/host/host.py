@@ -37,7 +37,7 @@ from mainstem.views.feed.end_samples import EndSamples, committed_ends
 from mainstem.views.feed.open_transactions import holding_back
 from mainstem.views.host.pipeline_states import PipelineStates
 from mainstem.views.host.progress_follower import ProgressFollower
-from mainstem.views.host.view import HostContext, View
+from mainstem.views.host.view import HostContext, HostedView
 from mainstem.views.read_options import WAIT_S, ReadOptions
 from mainstem.views.requests import Request
 from mainstem.views.status import RebuildFrom, RebuildResult, Sampled, VerifyResult, ViewStatus
@@ -85,8 +85,8 @@ class ViewHost:
         derived = frozenset(topic.name for pipeline in pipelines for topic in pipeline.outputs) | _typed(captures)
         pace = sampling or Sampling()
         around = HostContext(self._log, self._clock, self._changes, derived, _LOG_TIMEOUT_S, snapshot_every, pace)
-        self._views: Mapping[str, View] = {
-            definition.name: View(definition, directory / definition.name, around) for definition in views
+        self._views: Mapping[str, HostedView] = {
+            definition.name: HostedView(definition, directory / definition.name, around) for definition in views
         }
         samplers = [view.sampler for view in self._views.values() if view.definition.kind.verified_in_background]
         self._sampling = None if sampling is None else SamplingThread(samplers)
@@ -211,14 +211,14 @@ class ViewHost:
             raise HistoryRemovedError(f"no Lake view of topic {topic} is open on this host: nothing to rebuild from")
         return Path(found)
 
-    def _view(self, name: str) -> View:
+    def _view(self, name: str) -> HostedView:
         try:
             return self._views[name]
         except KeyError:
             known = ", ".join(sorted(self._views)) or "none"
             raise UnknownViewError(f"there is no view {name!r}; there are: {known}") from None
 
-    def _wait_until_fresh(self, chosen: View, options: ReadOptions) -> None:
+    def _wait_until_fresh(self, chosen: HostedView, options: ReadOptions) -> None:
         deadline_s = self._clock.monotonic_s() + options.timeout_s
         wanted = options.at_least or Position()
         if options.max_lag_ms is not None:
@@ -227,7 +227,7 @@ class ViewHost:
         if wanted:
             self._wait(chosen, wanted, options, deadline_s)
 
-    def _wait(self, view: View, wanted: Position, options: ReadOptions, deadline_s: float) -> None:
+    def _wait(self, view: HostedView, wanted: Position, options: ReadOptions, deadline_s: float) -> None:
         wait = self._coverage.wait(view.topic, wanted)
         seen = self._changes.count
         if wait.is_reached(view.position):
@@ -255,7 +255,7 @@ class ViewHost:
                 if offset > end[tp]:
                     raise PositionError(f"the position {tp}:{offset} is beyond the log's end, {tp}:{end[tp]}")
 
-    def _timeout(self, view: View, wait: Wait, options: ReadOptions) -> PositionTimeoutError:
+    def _timeout(self, view: HostedView, wait: Wait, options: ReadOptions) -> PositionTimeoutError:
         reached = self._coverage.covers(view.topic, view.position).restrict(wait.at_least.topics)
         given = f"{options.timeout_s:g} s"
         text = f"view {view.name} did not reach {wait.at_least} in {given}; it covers {reached or 'none of it'}"

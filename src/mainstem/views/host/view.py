@@ -85,7 +85,7 @@ class HostContext:
         )
 
 
-class View:
+class HostedView:
     """One view: its queries and its maintenance."""
 
     def __init__(self, definition: ViewDefinition, directory: Path, context: HostContext) -> None:

@@ -26,7 +26,7 @@ from mainstem.views.subscriptions.subscriptions import KEYS_MAX, Subscriptions, 
 
 if TYPE_CHECKING:
     from mainstem.client.wire.cluster.cluster import WireClient
-    from mainstem.views.host.view import View
+    from mainstem.views.host.view import HostedView
 
 _KEYS_AT_ONCE: Final = 100
 _REPLAY_MAX: Final = 100_000
@@ -65,7 +65,7 @@ class ChangeSubscription:
 
     def __init__(
         self,
-        view: View,
+        view: HostedView,
         watchers: Subscriptions,
         log: Log,
         client: Callable[[], WireClient],

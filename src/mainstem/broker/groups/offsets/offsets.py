@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from mainstem.broker.groups.group_types import Group
-from mainstem.broker.groups.records import CommittedOffset, OffsetChange, OffsetKey
+from mainstem.broker.groups.records import CommittedOffset, OffsetKey, OffsetRecord
 
 _NONE: Mapping[tuple[str, int], CommittedOffset] = {}
 
@@ -19,7 +19,7 @@ class OffsetStore:
     def __init__(self) -> None:
         self._of_group: dict[str, dict[tuple[str, int], CommittedOffset]] = {}
 
-    def apply(self, change: OffsetChange) -> None:
+    def apply(self, change: OffsetRecord) -> None:
         """Take a record in, at the start or when it was written."""
         group_id, topic, partition = change.key
         if change.committed is not None:

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mainstem.broker.groups.records import OffsetChange, OffsetKey
+from mainstem.broker.groups.records import OffsetKey, OffsetRecord
 
 
 class _Pending(NamedTuple):
     """``number`` is its place among all that was pending; ``change`` is None when it was overtaken."""
 
     number: int
-    change: OffsetChange | None
+    change: OffsetRecord | None
 
 
 class PendingOffsets:
@@ -30,7 +30,7 @@ class PendingOffsets:
         self._transactions_of: dict[str, set[tuple[int, int]]] = {}
         self._next_number = 0
 
-    def add(self, partition: int, producer_id: int, change: OffsetChange) -> None:
+    def add(self, partition: int, producer_id: int, change: OffsetRecord) -> None:
         """An open transaction says so."""
         pending = _Pending(self._next_number, change)
         self._next_number += 1
@@ -52,7 +52,7 @@ class PendingOffsets:
             if pending is not None and pending.number < before_number:
                 held[key] = _Pending(pending.number, None)
 
-    def end(self, partition: int, producer_id: int, *, commit: bool) -> list[OffsetChange]:
+    def end(self, partition: int, producer_id: int, *, commit: bool) -> list[OffsetRecord]:
         """The transaction has its marker; returns what counts now."""
         held = self._of_transaction.pop((partition, producer_id), {})
         for group_id in {key.group_id for key in held}:

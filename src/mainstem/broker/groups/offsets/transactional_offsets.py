@@ -15,7 +15,7 @@ from mainstem.broker.groups.offsets.pending_offsets import PendingOffsets
 from mainstem.broker.groups.records import (
     OFFSET_KEY_TYPES,
     CommittedOffset,
-    OffsetChange,
+    OffsetRecord,
     key_type,
     offset_changes,
     offset_record,
@@ -31,7 +31,7 @@ _OLD_EPOCHS: Final = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.FENCED_M
 class TransactionalOffsets:
     """The offsets that open transactions are about to commit. ``apply`` takes those of a committed transaction."""
 
-    def __init__(self, log: GroupLog, apply: Callable[[OffsetChange], None]) -> None:
+    def __init__(self, log: GroupLog, apply: Callable[[OffsetRecord], None]) -> None:
         self.pending = PendingOffsets()
         self._log = log
         self._apply = apply

@@ -134,6 +134,21 @@ def test_a_successor_that_fails_while_it_catches_up_leaves_the_old_version_servi
     runner.retire()
 
 
+def test_a_swap_that_the_disk_refuses_leaves_the_old_version_serving(old: ScriptedVersion) -> None:
+    def refused() -> None:
+        raise StorageError("its disk is full")
+
+    runner = runner_of(old)
+    runner.start()
+    assert old.stepped.wait(WAIT_S)
+    with pytest.raises(StorageError, match="its disk is full"):
+        runner.adopt(cast(Any, ScriptedVersion(100)), refused)
+    old.stepped.clear()
+    assert old.stepped.wait(WAIT_S)
+    assert (runner.version, runner.state[0]) == (cast(Any, old), "live")
+    runner.retire()
+
+
 def test_a_version_is_handed_over_to_a_view_that_has_stopped(old: ScriptedVersion) -> None:
     runner, new = runner_of(old), ScriptedVersion(10)
     runner.start()

@@ -148,6 +148,7 @@ def test_a_swap_that_fails_at_any_step_leaves_a_version_that_the_next_start_open
     if fails_at < 3:
         with pytest.raises(StorageError):
             failing.make_current(new)
+        assert failing.is_current(new) == (fails_at == 2), "the directory's sync comes after the rename"
         failing.remove(new)  # as a rebuild that failed does
     else:
         failing.make_current(new)

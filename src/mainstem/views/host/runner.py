@@ -6,7 +6,8 @@ reached, and for a topic or a schema that does not exist yet.
 A rebuilt version is handed over: ``adopt`` leaves it for the thread and waits for the ``Future`` in the ``_HandOver``.
 The thread takes it between two steps. It first lets it catch up with the position that readers have seen, so that they
 never see it go back; then it completes the future with the version before. If the new version fails while it catches
-up, the future fails and the old version serves on. If the thread ends, it fails the future, too.
+up, or the disk refuses the swap, the future fails and the old version serves on. If the thread ends, it fails the
+future, too.
 
 Concurrency: ``start``, ``adopt``, ``halt`` from any thread; the fields are guarded by a lock that is never held while
 the log or a store works.
@@ -20,7 +21,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from mainstem.errors import LogUnavailableError, MainstemError, UnavailableError
+from mainstem.errors import LogUnavailableError, MainstemError, StorageError, UnavailableError
 from mainstem.views.status import State
 from mainstem.views.stores.store import StoreRewoundError, StoreUnavailableError
 from mainstem.views.subscriptions.changes import Changes
@@ -41,7 +42,7 @@ class _HandOver:
     """A version that shall take over; ``taken`` gets the version before it.
 
     ``old_serves``: readers see the old one, so the new one may not be behind it. ``swapped`` is called when the new one
-    has caught up, just before it serves.
+    has caught up, just before it serves; a StorageError of it means that the old one is still the current one.
     """
 
     version: Version
@@ -194,7 +195,13 @@ class ViewRunner:
                 return
         if self._stopping.is_set():
             return  # its position may be before the one that readers have seen: the old version stays
-        hand_over.swapped()
+        try:
+            hand_over.swapped()
+        except StorageError as error:
+            if old is None:
+                raise
+            self._refuse(hand_over, error)
+            return
         with self._lock:
             self._version, self._hand_over = version, None
         try:

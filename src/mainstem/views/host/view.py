@@ -292,8 +292,13 @@ class HostedView:
             return RebuildResult(self.name, version.records, version.position, seconds, version.built_from)
 
     def _make_current(self, path: Path, version: Version) -> None:
-        self._versions.make_current(path)
-        version.serve()
+        try:
+            self._versions.make_current(path)
+            version.serve()
+        except StorageError as error:
+            if self._versions.is_current(path):  # the next start opens it, so the old version may show nothing more
+                raise ViewStoppedError(f"{error}: restart the view host, which opens the rebuilt version") from error
+            raise
 
     def _fill(self, path: Path, definition: StoreDefinition, location: Path) -> int:
         """Apply a lake's records to the store of a new version; how many. The lake keeps what cannot be applied."""

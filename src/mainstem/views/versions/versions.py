@@ -77,10 +77,11 @@ class Versions:
         A swap that failed in its last step, the directory's sync, has named the new version already: the next start
         opens that one, so its files have to be there.
         """
-        if not self._names(path):
+        if not self.is_current(path):
             shutil.rmtree(path, ignore_errors=True)
 
-    def _names(self, path: Path) -> bool:
+    def is_current(self, path: Path) -> bool:
+        """Whether the next start opens this version."""
         try:
             return self.current() == path
         except StorageError:

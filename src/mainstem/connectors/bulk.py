@@ -23,7 +23,6 @@ import pyarrow as pa
 
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.produce.producers import BatchStamps, init_producer_id
-from mainstem.errors import MainstemError
 from mainstem.model import Position, TopicPartition
 from mainstem.record.arrow_encode import encode
 from mainstem.record.arrow_partition import partitions_for
@@ -158,11 +157,9 @@ class _Lane:
         if self._transaction is None:
             base_offset = self._client.produce(topic_partition, batch)
         else:
-            try:
+            with self._transaction.explaining():
                 base_offset = self._client.produce(
                     topic_partition, batch, transactional_id=self._transaction.transactional_id
                 )
-            except MainstemError as error:
-                raise self._transaction.explained(error) from error
         next_offset = base_offset + read_header(batch).record_count
         return Position({topic_partition: next_offset})

@@ -60,15 +60,14 @@ class TransactionSession:
         stamps.adopt(self.producer.identity)
         try:
             batch = build_batch(rows, producer=stamps.next_stamp(tp))
-            base_offset = self.client.produce(tp, batch, transactional_id=self.producer.transactional_id)
+            with self.producer.explaining():
+                base_offset = self.client.produce(tp, batch, transactional_id=self.producer.transactional_id)
         except RecordTooLargeError:
             if len(rows) == 1:
                 raise
             half = len(rows) // 2  # too many for one batch, though each may be small enough
             self.produce(tp, rows[:half])
             return self.produce(tp, rows[half:])
-        except MainstemError as error:
-            raise self.producer.explained(error) from error
         stamps.advance(tp, len(rows))
         return base_offset + len(rows)
 

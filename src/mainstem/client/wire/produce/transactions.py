@@ -73,14 +73,14 @@ class TransactionalProducer:
         if not new:
             return
         self._note_begin()
-        with self._explaining():
+        with self.explaining():
             transaction_requests.add_partitions(self._client, self._instance, new)
         self._added |= new
 
     def commit_offsets(self, group: str, position: Position, metadata: str = "") -> None:
         """Commit ``position`` for ``group`` with the transaction. Raises what ``explained`` makes of a refusal."""
         self._note_begin()
-        with self._explaining():
+        with self.explaining():
             if group not in self._groups:
                 transaction_requests.add_group(self._client, self._instance, group)
                 self._groups.add(group)
@@ -94,7 +94,7 @@ class TransactionalProducer:
         """
         if not self.has_begun:
             return
-        with self._explaining():
+        with self.explaining():
             self._identity = transaction_requests.end(self._client, self._instance, commit=commit)
         self._added.clear()
         self._groups.clear()
@@ -116,16 +116,20 @@ class TransactionalProducer:
             "transaction was aborted: end this program, or give each its own id"
         )
 
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Raise what ``explained`` makes of an error inside; any other error goes on as it is, with its own cause."""
+        try:
+            yield
+        except MainstemError as error:
+            explained = self.explained(error)
+            if explained is error:
+                raise
+            raise explained from error
+
     def _note_begin(self) -> None:
         if self._deadline is None:
             self._deadline = Deadline(self._clock, self.timeout_s)
-
-    @contextmanager
-    def _explaining(self) -> Iterator[None]:
-        try:
-            yield
-        except _ENDED_BY_OTHERS as error:
-            raise self.explained(error) from error
 
     @property
     def _instance(self) -> ProducerInstance:

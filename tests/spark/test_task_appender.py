@@ -26,7 +26,7 @@ KEYS = [f"key-{number}".encode() for number in range(200)]
 @pytest.fixture
 def write(mainstem_broker: EmbeddedBroker) -> Iterator[WriteOptions]:
     yield WriteOptions(LogOptions(mainstem_broker.bootstrap), None, None, None, "none", None)
-    module._IDLE.clear()
+    module._IDLE.renew()
 
 
 def test_keys_go_where_kafkas_clients_send_them(write: WriteOptions, mainstem_log: Log) -> None:
@@ -49,7 +49,7 @@ def test_tasks_of_one_process_share_a_producer(write: WriteOptions, mainstem_log
         with appending(write) as out:
             out.append(mainstem_topic, Rows(pa.array([b"v"] * 3)))
     assert len(list(mainstem_log.read(mainstem_topic))) == 6
-    assert len(module._IDLE) == 1
+    assert len(module._IDLE.value) == 1
 
 
 def test_after_an_error_a_task_starts_with_a_new_producer(
@@ -57,7 +57,7 @@ def test_after_an_error_a_task_starts_with_a_new_producer(
 ) -> None:
     with pytest.raises(UnknownTopicError, match="no topic nowhere"), appending(write) as out:
         out.append("nowhere", Rows(pa.array([b"v"])))
-    assert module._IDLE == {}
+    assert module._IDLE.value == {}
 
 
 def test_a_row_may_name_its_partition(write: WriteOptions, mainstem_log: Log) -> None:

@@ -67,7 +67,7 @@ def kill(sink: Sink, step: str, monkeypatch: pytest.MonkeyPatch, *, timeout_ms: 
         dead.setattr(task_producers.TaskProducer, "failed", lambda *_: None)  # nothing is cleared up
         with pytest.raises(KilledError):
             sink.batch(run, 0, killing(step))
-    task_producers._THIS.clear()
+    task_producers._THIS.renew()
 
 
 def let_time_out(sink: Sink) -> None:

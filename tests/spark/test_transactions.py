@@ -63,7 +63,7 @@ def test_a_run_that_ends_after_any_step_is_finished_by_the_next_one(
         dead.setattr(task_producers.TaskProducer, "failed", lambda *_: None)  # nothing is cleared up
         with pytest.raises(KilledError):
             sink.batch(run, 1, killing(step))
-    task_producers._THIS.clear()  # its workers are no more, either
+    task_producers._THIS.renew()  # its workers are no more, either
     run = sink.begin()
     sink.batch(run, 1)
     sink.batch(run, 2)
@@ -82,10 +82,10 @@ def test_a_run_that_was_taken_over_can_decide_nothing(sink: Sink) -> None:
 
 def test_a_task_that_nobody_waits_for_harms_nobody(sink: Sink) -> None:
     old = sink.begin()
-    task_producers._THIS.clear()
+    task_producers._THIS.renew()
     new = sink.begin()
     prepared = [sink.task(new, 0, task) for task in (0, 2)]
-    task_producers._THIS.clear()  # another process
+    task_producers._THIS.renew()  # another process
     sink.task(old, 0, 0)
     decide_and_finish(new, 0, prepared)
     assert sink.read() == truth(1)  # and what the late task has left open is ended
@@ -100,7 +100,7 @@ def test_what_a_killed_attempt_left_open_is_ended_with_the_micro_batch(
         dead.setattr(task_producers.TaskProducer, "failed", lambda *_: None)
         with pytest.raises(KilledError):
             sink.task(run, 1, 0, killing("task:appended"))
-    task_producers._THIS.clear()
+    task_producers._THIS.renew()
     again = replace(sink.task(run, 1, 0), attempt=1)
     decide_and_finish(run, 1, [again, sink.task(run, 1, 2)])
     assert sink.read() == truth(2)
@@ -111,7 +111,7 @@ def test_a_decision_may_be_asked_for_again(sink: Sink) -> None:
     prepared = [sink.task(run, 0, task) for task in (0, 2)]
     first = decide_and_finish(run, 0, prepared)
     again = decide_and_finish(run, 0, prepared)
-    assert (again.position, again.is_repeat) == (first.position, True)
+    assert (again.position, again.records) == (first.position, 0)
     assert sink.read() == truth(1)
 
 
@@ -206,7 +206,7 @@ def test_a_run_asks_for_no_more_than_it_needs_to_begin_and_go_on(
     prepared = [sink.task(run, 1, 0, rows=1)]
     sent.clear()
     if is_in_another_process:
-        _DRIVERS.clear()
+        _DRIVERS.renew()
         run = pickle.loads(pickle.dumps(run))
     decide_and_finish(run, 1, prepared)
     read = ["OffsetFetch"] if is_in_another_process else []
@@ -218,7 +218,7 @@ def test_a_commit_in_a_process_of_its_own_finishes_what_one_before_has_left(sink
     run = SinkRun(sink.log, sink.sink_id)
     with pytest.raises(KilledError):
         sink.batch(run, 0, killing("driver:ended-first"))
-    task_producers._THIS.clear()
+    task_producers._THIS.renew()
     sink.batch(run, 1)  # though Spark would have had the former one committed before
     assert sink.read() == truth(2)
 
@@ -255,7 +255,7 @@ def test_a_run_outlasts_any_number_of_others_that_begin(sink: Sink) -> None:
         other.begin()  # and is gone at once, as a query is that fails when it starts
     sink.batch(run, 1)
     assert sink.read() == truth(2)
-    assert len(_DRIVERS) < 70
+    assert len(_DRIVERS.value) < 70
 
 
 def test_a_commit_in_a_process_of_its_own_asks_for_no_more_than_it_needs(
@@ -265,8 +265,8 @@ def test_a_commit_in_a_process_of_its_own_asks_for_no_more_than_it_needs(
     for batch_id in range(2):
         decide_and_finish(run, batch_id, [sink.task(run, batch_id, 0, rows=1)])
     prepared = [sink.task(run, 2, 0, rows=1)]
-    clients._IDLE.clear()  # as in a process that has just been forked
-    task_producers._THIS.clear()
+    clients._IDLE.renew()  # as in a process that has just been forked
+    task_producers._THIS.renew()
     sent = requests_of_this_thread(monkeypatch)
     decide_and_finish(run, 2, prepared)
     begun = ["Metadata", "FindCoordinator", "InitProducerId", "FindCoordinator", "OffsetFetch"]

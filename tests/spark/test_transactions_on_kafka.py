@@ -40,7 +40,7 @@ def test_runs_that_end_after_each_step_are_finished(sink: Sink, monkeypatch: pyt
             dead.setattr(task_producers.TaskProducer, "failed", lambda *_: None)  # nothing is cleared up
             with pytest.raises(KilledError):
                 sink.batch(sink.begin(), batch_id, killing(step))
-        task_producers._THIS.clear()  # its workers are no more, either
+        task_producers._THIS.renew()  # its workers are no more, either
         sink.batch(sink.begin(), batch_id)
     assert sink.read() == truth(len(steps))
 

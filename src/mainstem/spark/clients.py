@@ -7,21 +7,29 @@ none. A client whose use failed is closed, and the next use connects afresh.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.spark.options.options import LogOptions
+from mainstem.spark.per_process import PerProcess
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
 
-_IDLE: dict[LogOptions, list[WireClient]] = {}
-_LOCK = threading.Lock()
-_OWNER = [os.getpid()]
+
+@dataclass(slots=True)
+class _Idle:
+    """The clients that are not borrowed."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    clients: dict[LogOptions, list[WireClient]] = field(default_factory=dict)
+
+
+_IDLE = PerProcess(_Idle)
 
 
 @contextmanager
@@ -33,18 +41,16 @@ def borrowed(log: LogOptions) -> Iterator[WireClient]:
     except BaseException:
         client.close()
         raise
-    with _LOCK:
-        _IDLE.setdefault(log, []).append(client)
+    idle = _IDLE.value
+    with idle.lock:
+        idle.clients.setdefault(log, []).append(client)
 
 
 def _take(log: LogOptions) -> WireClient:
-    with _LOCK:
-        if _OWNER[0] != os.getpid():
-            _IDLE.clear()  # these sockets are the parent's
-            _OWNER[0] = os.getpid()
-        idle = _IDLE.get(log)
-        if idle:
-            return idle.pop()
+    idle = _IDLE.value
+    with idle.lock:
+        if clients := idle.clients.get(log):
+            return clients.pop()
     return WireClient(
         log.bootstrap, client_id=log.client_id, timeout_s=log.timeout_s, reuse_buffers=True, security=log.security
     )

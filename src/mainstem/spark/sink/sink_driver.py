@@ -195,7 +195,7 @@ class SinkDriver:
                 f"{batch_id}{'' if is_same else ' with other source offsets'}: the checkpoint is an older copy. Going "
                 "on would write records twice or skip some; take the newest checkpoint, or begin with a new one"
             )
-        return Decided(decision.position, 0, is_repeat=True)
+        return Decided(decision.position, 0)
 
     def _check_open(self, client: WireClient, prepared: Sequence[Prepared]) -> None:
         """Raise TransactionTimeoutError when a transaction has ended. Asks the log only where that is possible."""

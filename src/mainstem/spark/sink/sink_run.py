@@ -77,8 +77,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A micro-batch that counts: where its records end. ``is_repeat``: it had been decided before."""
+    """A micro-batch that counts: where its records end, and how many were written now: none if it was decided before."""
 
     position: Position
     records: int
-    is_repeat: bool = False

@@ -33,6 +33,7 @@ from mainstem.record.header import read_header
 from mainstem.record.writer import ProducerStamp
 from mainstem.spark.clients import borrowed
 from mainstem.spark.options.options import LogOptions, WriteOptions
+from mainstem.spark.per_process import PerProcess
 
 _SLICE_BYTES = 8 * 1024 * 1024
 
@@ -82,19 +83,19 @@ class StampSource:
         return False
 
 
-_IDLE: dict[tuple[LogOptions, int], StampSource] = {}
+_IDLE: PerProcess[dict[LogOptions, StampSource]] = PerProcess(dict)
 
 
 @contextmanager
 def appending(options: WriteOptions) -> Iterator[TaskAppender]:
     """Append as one task, at least once. An error drops the producer, because its next sequence number is unknown."""
-    here = (options.log, os.getpid())
+    idle = _IDLE.value
     with borrowed(options.log) as client:
-        producer = _IDLE.pop(here, None) or StampSource(BatchStamps(init_producer_id(client)))
+        producer = idle.pop(options.log, None) or StampSource(BatchStamps(init_producer_id(client)))
         out = TaskAppender(client, options, producer)
         yield out
         out.finish()
-        _IDLE[here] = producer
+        idle[options.log] = producer
 
 
 class TaskAppender:

@@ -22,7 +22,6 @@ A forked process starts without ids. Owned by one thread.
 from __future__ import annotations
 
 import itertools
-import os
 import re
 import secrets
 from collections.abc import Callable
@@ -43,6 +42,7 @@ from mainstem.errors import MainstemError
 from mainstem.model import TopicPartition
 from mainstem.record.writer import ProducerStamp
 from mainstem.spark.options.options import LogOptions
+from mainstem.spark.per_process import PerProcess
 from mainstem.spark.sink.task_appender import StampSource
 
 _NEVER: Final = -1
@@ -63,21 +63,20 @@ class _Id:
 
 @dataclass(slots=True)
 class _Process:
-    """The state of this process; the first use after a fork creates a new one."""
+    """The state of one process."""
 
-    pid: int = field(default_factory=os.getpid)
     word: str = field(default_factory=lambda: secrets.token_hex(_WORD_BYTES))
     numbers: itertools.count[int] = field(default_factory=itertools.count)
     capabilities: dict[tuple[LogOptions, int | None], TransactionCapabilities] = field(default_factory=dict)
     idle: dict[tuple[LogOptions, str], list[_Id]] = field(default_factory=dict)
 
 
-_THIS: list[_Process] = []
+_THIS = PerProcess(_Process)
 
 
 def capabilities_of(client: WireClient, log: LogOptions, timeout_ms: int | None) -> TransactionCapabilities:
     """How the log runs transactions. Each process asks once."""
-    known = _this().capabilities
+    known = _THIS.value.capabilities
     if (log, timeout_ms) not in known:
         known[log, timeout_ms] = learn_capabilities(client, timeout_ms)
     return known[log, timeout_ms]
@@ -169,15 +168,9 @@ def is_task_of(group: str, transactional_id: str) -> bool:
     return transactional_id.startswith(group) and _OWN.fullmatch(transactional_id, len(group)) is not None
 
 
-def _this() -> _Process:
-    if not _THIS or _THIS[0].pid != os.getpid():
-        _THIS[:] = [_Process()]
-    return _THIS[0]
-
-
 def _taken(key: tuple[LogOptions, str], batch_id: int) -> _Id:
     """An id whose last transaction has ended, or a new one."""
-    this = _this()
+    this = _THIS.value
     idle = this.idle.get(key, [])
     for known in idle:
         if known.batch_id < batch_id:
@@ -187,7 +180,7 @@ def _taken(key: tuple[LogOptions, str], batch_id: int) -> _Id:
 
 
 def _give_back(key: tuple[LogOptions, str], known: _Id) -> None:
-    idle = _this().idle
+    idle = _THIS.value.idle
     idle.setdefault(key, []).append(known)
     while len(idle) > _GROUPS_MAX:  # sinks of the past
         del idle[next(iter(idle))]

@@ -31,7 +31,6 @@ Functions may be called from one thread at a time for each sink.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -42,6 +41,7 @@ from weakref import WeakKeyDictionary
 from mainstem.spark.checkpoints.offsets import StreamOffsets
 from mainstem.spark.clients import borrowed
 from mainstem.spark.options.options import LogOptions, WriteOptions
+from mainstem.spark.per_process import PerProcess
 from mainstem.spark.sink.sink_commits import MicroBatchCommit, digest
 from mainstem.spark.sink.sink_driver import RunStart, SinkDriver, read_decision
 from mainstem.spark.sink.sink_run import NOT_DECIDED, Decided, Prepared, SinkRun, StepObserver, ignore_step
@@ -51,8 +51,8 @@ from mainstem.spark.sink.task_producers import TaskProducer, capabilities_of
 KILLED_AFTER_S: Final = 3.0
 """How long tasks that have not reported may still run: Spark gives them two seconds when it kills them."""
 _LINGER_PAUSE_S: Final = 0.5
-_DRIVERS: WeakKeyDictionary[SinkRun, tuple[int, SinkDriver]] = WeakKeyDictionary()
-"""The driver of each run that is still referenced, with the id of its process. It must not refer to that run itself."""
+_DRIVERS: PerProcess[WeakKeyDictionary[SinkRun, SinkDriver]] = PerProcess(WeakKeyDictionary)
+"""The driver of each run of this process that is still referenced. It must not refer to that run itself."""
 
 
 class Preparing:
@@ -73,7 +73,7 @@ def begin_run(log: LogOptions, sink_id: str, *, timeout_ms: int | None = None) -
     with borrowed(log) as client:
         driver = SinkDriver(client, run, RunStart.BEFORE_TASKS)
     run = replace(run, driver=driver.identity, decided=_batch_id(driver.decision))
-    _DRIVERS[run] = os.getpid(), driver
+    _DRIVERS.value[run] = driver
     return run
 
 
@@ -126,10 +126,10 @@ def decide_and_finish(
     """
     written = sorted((each for each in prepared if each.records), key=lambda each: each.instance)
     with borrowed(run.log) as client:
-        pid, driver = _DRIVERS.get(run, (None, None))
+        driver = _DRIVERS.value.get(run)
         if run.driver is None:
             driver = SinkDriver(client, run, RunStart.AFTER_TASKS, written)
-        elif driver is None or pid != os.getpid():
+        elif driver is None:
             driver = SinkDriver(client, run, RunStart.EARLIER)
         return driver.commit(client, batch_id, written, digest(source), on_step)
 

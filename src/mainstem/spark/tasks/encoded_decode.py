@@ -5,7 +5,6 @@ A worker process keeps the schemas that it has asked for; a fork begins with non
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -16,8 +15,9 @@ from mainstem.registry.registry import registry_of
 from mainstem.schema.json_rows import DecodedRows
 from mainstem.spark.clients import opened
 from mainstem.spark.options.options import LogOptions
+from mainstem.spark.per_process import PerProcess
 
-_KNOWN: dict[tuple[LogOptions, int], SchemaDecoder] = {}
+_KNOWN: PerProcess[dict[LogOptions, SchemaDecoder]] = PerProcess(dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class EncodedDecoder:
 
     def value_decoder(self) -> SchemaDecoder:
         """The decoder of this process."""
-        here = (self.log, os.getpid())
-        if here not in _KNOWN:
-            _KNOWN[here] = SchemaDecoder(WriterSchemas(registry_of(opened(self.log))))
-        return _KNOWN[here]
+        known = _KNOWN.value
+        if self.log not in known:
+            known[self.log] = SchemaDecoder(WriterSchemas(registry_of(opened(self.log))))
+        return known[self.log]

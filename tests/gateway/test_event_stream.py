@@ -53,7 +53,7 @@ class Source:
         finally:
             self.closed += 1
 
-    async def close(self) -> None:
+    def close(self) -> None:
         self.after += 1
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from mainstem.errors import MainstemError, UnavailableError
+from mainstem.errors import MainstemError
 from mainstem.gateway.streams.event_format import CONTENT_TYPE, problem
 
 STALL_S: Final = 30.0
@@ -42,7 +42,8 @@ class Streams:
         """``stall_s``: how long a client may take nothing."""
         self.stall_s = stall_s
         self._bodies: set[asyncio.Task[None]] = set()
-        self._is_ending = False
+        self.is_ending = False
+        """Whether the process stops."""
         self._also: list[Callable[[], None]] = []
 
     def __len__(self) -> int:
@@ -50,7 +51,7 @@ class Streams:
 
     def end(self) -> None:
         """The process stops. Idempotent."""
-        self._is_ending = True
+        self.is_ending = True
         for body in self._bodies:
             body.cancel()
         for end in self._also:
@@ -64,13 +65,8 @@ class Streams:
         """Take in the task that sends a stream's body."""
         self._bodies.add(body)
         body.add_done_callback(self._bodies.discard)
-        if self._is_ending:
+        if self.is_ending:
             body.cancel()
-
-    @property
-    def is_ending(self) -> bool:
-        """Whether the process stops."""
-        return self._is_ending
 
 
 class EventStream(Response):
@@ -80,7 +76,7 @@ class EventStream(Response):
         self,
         source: AsyncGenerator[bytes, None],
         streams: Streams,
-        closing: Callable[[], Awaitable[None]] | None = None,
+        closing: Callable[[], object] | None = None,
     ) -> None:
         super().__init__(media_type=CONTENT_TYPE)
         self._source = source
@@ -95,7 +91,7 @@ class EventStream(Response):
             await self._serve(receive, send)
         finally:
             if self._closing is not None:
-                await self._closing()
+                self._closing()
 
     async def _serve(self, receive: Receive, send: Send) -> None:
         async with aclosing(self._source):
@@ -140,8 +136,3 @@ class EventStream(Response):
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         continue
-
-
-def too_slow() -> UnavailableError:
-    """The error for a reader that did not keep up."""
-    return UnavailableError("this reader is too slow and was cut off; reconnect with Last-Event-ID to go on from there")

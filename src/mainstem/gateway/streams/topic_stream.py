@@ -16,7 +16,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from mainstem.client.log import Log
@@ -46,8 +46,8 @@ class TopicStart:
     topic: str
     offsets: Offsets
     wanted: RecordFilter
-    by_index: bool = True
-    on_damaged: OnDamaged = "stop"
+    by_index: bool
+    on_damaged: OnDamaged
 
 
 class TopicStreams:
@@ -66,10 +66,10 @@ class TopicStreams:
 
         Raises UnknownTopicError, InputError, PositionError, OffsetOutOfRangeError, UnavailableError.
         """
-        found = await self._past.run(_start, self._log, topic, start, wanted)
+        found = await self._past.run(_start, self._log, topic, start, wanted, on_damaged)
         if topic not in self._tails and len(self._tails) >= _TAILS_MAX:
             raise UnavailableError(f"{_TAILS_MAX} topics are being followed already; try again later")
-        return replace(found, on_damaged=on_damaged)
+        return found
 
     async def events(self, start: TopicStart) -> AsyncGenerator[bytes, None]:
         """The blocks of one stream."""
@@ -164,7 +164,7 @@ class _Reader:
         self._alive_s = time.monotonic()
 
 
-def _start(log: Log, topic: str, words: str, wanted: RecordFilter) -> TopicStart:
+def _start(log: Log, topic: str, words: str, wanted: RecordFilter, on_damaged: OnDamaged) -> TopicStart:
     reader = log.read(topic, start=moment(words, topic))
     offsets = {tp.partition: offset for tp, offset in reader.position.items()}
     if wanted.key is not None:
@@ -179,7 +179,7 @@ def _start(log: Log, topic: str, words: str, wanted: RecordFilter) -> TopicStart
     if wanted.key is not None:
         end = Position.of(topic, wanted.partition or 0, 0)
         by_index = log.read_key(topic, wanted.key, end=end, partition=wanted.partition).scan_reason is None
-    return TopicStart(topic, offsets, wanted, by_index)
+    return TopicStart(topic, offsets, wanted, by_index, on_damaged)
 
 
 def _past_piece(log: Log, start: TopicStart, offsets: Offsets, end: Offsets) -> Piece:

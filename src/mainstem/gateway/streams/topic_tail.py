@@ -27,7 +27,6 @@ from mainstem.client.read.reader import Follower
 from mainstem.encodings.encoded_records import encoded_records
 from mainstem.errors import LogUnavailableError, MainstemError, UnavailableError
 from mainstem.gateway.http.blocking import Workers
-from mainstem.gateway.streams.event_stream import too_slow
 from mainstem.gateway.streams.piece_ring import PieceRing
 from mainstem.gateway.streams.topic_frames import Offsets, Piece, piece_of
 
@@ -55,15 +54,18 @@ class TopicTail:
         self._offsets: Offsets = {}
         self._waiting: set[asyncio.Future[None]] = set()
         self._taken = asyncio.Event()
-        self._error: MainstemError | None = None
         self._follower: Follower | None = None
-        self._pump: asyncio.Task[None] | None = None
-        self._is_closed = False
-        self._opening = asyncio.create_task(self._open())
+        """None until it follows."""
+        self._error: MainstemError | None = None
+        """Why it has ended; None before."""
+        self._task = asyncio.create_task(self._run())
 
     async def opened(self) -> None:
-        """Return when the tail follows. Raises UnknownTopicError, LogUnavailableError."""
-        await asyncio.shield(self._opening)
+        """Return when the tail follows. Raises UnknownTopicError, LogUnavailableError, UnavailableError."""
+        while self._follower is None:
+            if self._error is not None:
+                raise self._error
+            await self._woken()
 
     @property
     def number(self) -> int:
@@ -72,7 +74,7 @@ class TopicTail:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the follower ended with an error."""
+        """Whether it has ended."""
         return self._error is not None
 
     @property
@@ -109,17 +111,15 @@ class TopicTail:
                 return None
         piece = self._ring.piece(number)
         if piece is None:
-            raise too_slow()
+            raise UnavailableError(
+                "this reader is too slow and was cut off; reconnect with Last-Event-ID to go on from there"
+            )
         self._take(number + 1)
         return piece
 
     def close(self) -> None:
         """End the follower. Idempotent."""
-        self._is_closed = True
-        if self._pump is not None:
-            self._pump.cancel()
-        if self._follower is not None:
-            self._follower.close()
+        self._end(UnavailableError(f"the stream of topic {self.topic} was closed; reconnect"))
 
     # ---- how
 
@@ -128,35 +128,40 @@ class TopicTail:
             self._foremost = number
             self._taken.set()
 
-    async def _open(self) -> None:
-        follower = await self._workers.run(self._log.follow, self.topic, fetch_bytes=_FETCH_BYTES)
-        if self._is_closed:
-            follower.close()
-            return
-        self._follower = follower
-        self._offsets = _offsets_of(follower)
-        self._pump = asyncio.create_task(self._follow(follower))
-
-    async def _follow(self, follower: Follower) -> None:
-        try:
-            while True:
-                await self._wait_for_readers()
-                try:
-                    piece = await self._workers.run(_next_piece, follower, self.topic, self._offsets, self._log)
-                except LogUnavailableError as error:
-                    _LOG.warning("%s cannot be followed just now: %s", self.topic, error)
-                    await asyncio.sleep(_RETRY_S)
-                    continue
-                if piece.end != self._offsets:
-                    self._ring.add(piece)
-                    self._offsets = piece.end
-                    self._wake()
-        except MainstemError as error:
+    def _end(self, error: MainstemError) -> None:
+        if self._error is None:
             self._error = error
-        except Exception as error:  # noqa: BLE001 - readers are cut off below; the next one begins a tail of its own
+        if self._follower is not None:
+            self._follower.close()
+        self._taken.set()
+        self._wake()
+
+    async def _run(self) -> None:
+        try:
+            follower = await self._workers.run(self._log.follow, self.topic, fetch_bytes=_FETCH_BYTES)
+            self._follower, self._offsets = follower, _offsets_of(follower)
+            self._wake()
+            while self._error is None:
+                await self._follow(follower)
+        except MainstemError as error:
+            self._end(error)
+        except Exception as error:  # noqa: BLE001 - readers are cut off; the next one begins a tail of its own
             failed("topic tail", error)
         finally:
-            self._error = self._error or UnavailableError(f"the stream of topic {self.topic} was closed; reconnect")
+            self.close()
+
+    async def _follow(self, follower: Follower) -> None:
+        """Take the next piece, when the readers have room for it."""
+        await self._wait_for_readers()
+        try:
+            piece = await self._workers.run(_next_piece, follower, self.topic, self._offsets, self._log)
+        except LogUnavailableError as error:
+            _LOG.warning("%s cannot be followed just now: %s", self.topic, error)
+            await asyncio.sleep(_RETRY_S)
+            return
+        if piece.end != self._offsets:
+            self._ring.add(piece)
+            self._offsets = piece.end
             self._wake()
 
     async def _woken(self) -> None:
@@ -181,7 +186,7 @@ class TopicTail:
             asyncio.get_running_loop().call_soon(self._wake_some, waiting)
 
     async def _wait_for_readers(self) -> None:
-        while self._joined and self._ring.is_half_unread(self._foremost):
+        while self._error is None and self._joined and self._ring.is_half_unread(self._foremost):
             self._taken.clear()
             await self._taken.wait()
 

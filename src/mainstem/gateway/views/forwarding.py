@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -146,7 +146,7 @@ class _HostClient:
             answer = await _sent_on(self._streaming, http)
             if answer.status != HTTPStatus.OK:
                 return await _relayed(answer)
-        return EventStream(_blocks(answer), streams, _closing(answer))
+        return EventStream(_blocks(answer), streams, answer.close)
 
     async def close(self) -> None:
         await self._http.close()
@@ -200,13 +200,6 @@ class _Relay(Response):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             self._answer.close()
-
-
-def _closing(answer: aiohttp.ClientResponse) -> Callable[[], Awaitable[None]]:
-    async def close() -> None:
-        answer.close()
-
-    return close
 
 
 async def _blocks(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:

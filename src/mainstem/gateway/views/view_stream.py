@@ -46,11 +46,7 @@ class Wake:
 
 def view_stream(watch: ChangeSubscription, wake: Wake, workers: Workers, streams: Streams) -> EventStream:
     """The stream of a watch, which it closes."""
-
-    async def close() -> None:
-        watch.close()
-
-    return EventStream(_blocks(watch, wake, workers), streams, close)
+    return EventStream(_blocks(watch, wake, workers), streams, watch.close)
 
 
 async def _blocks(watch: ChangeSubscription, wake: Wake, workers: Workers) -> AsyncGenerator[bytes, None]:

@@ -77,7 +77,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A micro-batch that counts: where its records end, and how many were written now: none if it was decided before."""
+    """A micro-batch that counts: where its records end, and how many were written now; 0 if it was decided before."""
 
     position: Position
     records: int

@@ -40,9 +40,11 @@ class _Synced(io.FileIO):
             sync_directory(Path(os.fsdecode(self.name)).parent)
 
 
-class _In(InputFile):
+class _Local:
+    """The common part of files to read and to write."""
+
     def __init__(self, location: str, path: Path) -> None:
-        super().__init__(location)
+        super().__init__(location)  # type: ignore[call-arg]  # of InputFile or OutputFile
         self._path = path
 
     def __len__(self) -> int:
@@ -51,22 +53,14 @@ class _In(InputFile):
     def exists(self) -> bool:
         return self._path.exists()
 
+
+class _In(_Local, InputFile):
     def open(self, seekable: bool = True) -> InputStream:
         stream: Any = self._path.open("rb")
         return stream  # type: ignore[no-any-return]  # it reads, seeks and closes as an InputStream does
 
 
-class _Out(OutputFile):
-    def __init__(self, location: str, path: Path) -> None:
-        super().__init__(location)
-        self._path = path
-
-    def __len__(self) -> int:
-        return self._path.stat().st_size
-
-    def exists(self) -> bool:
-        return self._path.exists()
-
+class _Out(_Local, OutputFile):
     def to_input_file(self) -> InputFile:
         return _In(self.location, self._path)
 

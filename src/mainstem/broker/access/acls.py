@@ -8,7 +8,7 @@ A binding names a resource by its whole name (``LITERAL``; ``*`` is every name) 
 from __future__ import annotations
 
 import enum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mainstem.broker.error_codes import refusal
 from mainstem.broker.security.principal import Principal
@@ -111,6 +111,19 @@ class AclFilter(NamedTuple):
     host: str | None = None
     operation: int = Operation.ANY
     permission: int = Permission.ANY
+
+    @classmethod
+    def of_request(cls, asked: Any) -> AclFilter:
+        """The filter of a DescribeAcls request, or one of a DeleteAcls request."""
+        return cls(
+            asked.resource_type_filter,
+            asked.resource_name_filter,
+            asked.pattern_type_filter,
+            asked.principal_filter,
+            asked.host_filter,
+            asked.operation,
+            asked.permission_type,
+        )
 
     def checked(self) -> AclFilter:
         """Itself. Raises RemoteError (INVALID_REQUEST) for a word that is not known."""

@@ -17,9 +17,11 @@ from typing import Final, cast
 
 from mainstem.broker.access.acls import CLUSTER_NAME, WILDCARD, Acl, AclFilter, Operation, PatternType, Permission
 from mainstem.broker.access.acls import ResourceType as Resource
+from mainstem.broker.error_codes import refusal
 from mainstem.broker.security.principal import USER, Principal
 from mainstem.broker.slices import in_turns
 from mainstem.log.node.metadata import Metadata
+from mainstem.protocol.errors import ErrorCode
 
 ACLS: Final = "acl"
 """The kind of the metadata's entries that hold ACLs."""
@@ -59,6 +61,13 @@ OPERATIONS_OF: Final = {
     ),
 }
 """The operations on each kind of resource that answers list as authorized operations."""
+
+
+def required(authorizer: Authorizer | None) -> Authorizer:
+    """Return the authorizer. Raises RemoteError (SECURITY_DISABLED) on a node without one."""
+    if authorizer is None:
+        raise refusal(ErrorCode.SECURITY_DISABLED, "this node has no authorizer: start it with super.users=User:NAME")
+    return authorizer
 
 
 class Authorizer:

@@ -10,9 +10,10 @@ import asyncio
 
 from mainstem.broker.access import admin_guards
 from mainstem.broker.access.acls import Acl
+from mainstem.broker.access.authorizer import required
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.error_codes import error_code, refusal, reported_in
+from mainstem.broker.error_codes import error_code, reported_in
 from mainstem.broker.node import Node
 from mainstem.broker.slices import in_pieces, in_turns
 from mainstem.errors import MainstemError
@@ -26,16 +27,11 @@ async def handle(node: Node, call: Call) -> messages.CreateAclsResponse:
     checked = []
     async for creation, result in in_turns(zip(body.creations, results, strict=True)):
         with reported_in(result):
-            if node.authorizer is None:
-                raise refusal(
-                    ErrorCode.SECURITY_DISABLED,
-                    "this node has no authorizer: start it with super.users=User:NAME",
-                )
+            required(node.authorizer)
             checked.append((_acl(creation).checked(), result))
     for piece in in_pieces(checked):
         try:
-            if node.authorizer is not None:
-                node.authorizer.add(acl for acl, _ in piece)
+            required(node.authorizer).add(acl for acl, _ in piece)
         except MainstemError as error:
             for _, result in piece:
                 result.error_code, result.error_message = error_code(error), str(error)

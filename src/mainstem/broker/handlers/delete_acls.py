@@ -9,9 +9,10 @@ import asyncio
 
 from mainstem.broker.access import admin_guards
 from mainstem.broker.access.acls import Acl, AclFilter
+from mainstem.broker.access.authorizer import required
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.error_codes import error_code
 from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices, in_pieces
 from mainstem.errors import MainstemError
@@ -25,25 +26,12 @@ async def handle(node: Node, call: Call) -> messages.DeleteAclsResponse:
 
 
 async def _delete(node: Node, asked: messages.DeleteAclsFilter) -> messages.DeleteAclsFilterResult:
-    wanted = AclFilter(
-        asked.resource_type_filter,
-        asked.resource_name_filter,
-        asked.pattern_type_filter,
-        asked.principal_filter,
-        asked.host_filter,
-        asked.operation,
-        asked.permission_type,
-    )
     try:
-        if node.authorizer is None:
-            raise refusal(
-                ErrorCode.SECURITY_DISABLED,
-                "this node has no authorizer: start it with super.users=User:NAME",
-            )
-        found = await node.authorizer.find(wanted.checked())
+        authorizer = required(node.authorizer)
+        found = await authorizer.find(AclFilter.of_request(asked).checked())
         gone: list[messages.DeleteAclsMatchingAcl] = []
         for piece in in_pieces(found):
-            gone += map(_deleted, node.authorizer.remove(piece))
+            gone += map(_deleted, authorizer.remove(piece))
             await asyncio.sleep(0)
     except MainstemError as error:
         return messages.DeleteAclsFilterResult(error_code=error_code(error), error_message=str(error), matching_acls=[])

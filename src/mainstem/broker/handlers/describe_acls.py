@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import groupby
 
 from mainstem.broker.access.acls import Acl, AclFilter, Operation
+from mainstem.broker.access.authorizer import required
 from mainstem.broker.access.guards import on_cluster
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.error_codes import error_code
 from mainstem.broker.node import Node
 from mainstem.broker.slices import in_turns
 from mainstem.errors import MainstemError
@@ -18,22 +19,8 @@ from mainstem.protocol.messages import describe_acls as messages
 
 async def handle(node: Node, call: Call) -> messages.DescribeAclsResponse:
     body: messages.DescribeAclsRequest = call.body
-    wanted = AclFilter(
-        body.resource_type_filter,
-        body.resource_name_filter,
-        body.pattern_type_filter,
-        body.principal_filter,
-        body.host_filter,
-        body.operation,
-        body.permission_type,
-    )
     try:
-        if node.authorizer is None:
-            raise refusal(
-                ErrorCode.SECURITY_DISABLED,
-                "this node has no authorizer: start it with super.users=User:NAME",
-            )
-        found = await node.authorizer.find(wanted.checked())
+        found = await required(node.authorizer).find(AclFilter.of_request(body).checked())
     except MainstemError as error:
         return messages.DescribeAclsResponse(error_code=error_code(error), error_message=str(error), resources=[])
     grouped = groupby(found, key=lambda acl: acl[:3])

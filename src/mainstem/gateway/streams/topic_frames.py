@@ -14,7 +14,7 @@ from mainstem.gateway.http.json_responses import json_bytes
 from mainstem.gateway.streams.event_format import frame
 from mainstem.gateway.streams.route_patterns import RoutePattern, routing_key
 from mainstem.gateway.topics.record_json import record_json
-from mainstem.model import Record
+from mainstem.model import Position, Record
 
 Offsets: TypeAlias = dict[int, int]
 """The next offset of each partition of one topic."""
@@ -105,31 +105,26 @@ class Piece:
 
 def piece_of(topic: str, records: Iterable[Record], start: Mapping[int, int], end: Offsets) -> Piece:
     """Encode records that lie between two positions."""
-    writer = _PositionWriter(topic, {**dict.fromkeys(end, 0), **start})
+    offsets = {**dict.fromkeys(end, 0), **start}
+    parts = {partition: f"{topic}/{partition}:{offset}" for partition, offset in sorted(offsets.items())}
     entries, size_bytes = [], _ENTRY_BYTES
     for record in records:
         data = json_bytes(record_json(record))
-        position = writer.after(record)
+        parts[record.partition] = f"{topic}/{record.partition}:{record.offset + 1}"
+        position = ",".join(parts.values())
         entries.append(Entry(record, data, position))
         size_bytes += _ENTRY_BYTES + record.size_bytes + 2 * len(data) + 2 * len(position)
     return Piece(tuple(entries), end, topic, size_bytes)
 
 
+def offsets_in(position: Position) -> Offsets:
+    """The offsets of a position of one topic, by partition."""
+    return {tp.partition: offset for tp, offset in position.items()}
+
+
 def position_text(topic: str, offsets: Mapping[int, int]) -> str:
     """A position of one topic in its text form."""
     return ",".join(f"{topic}/{partition}:{offset}" for partition, offset in sorted(offsets.items()))
-
-
-class _PositionWriter:
-    """The text of a position that moves, part by part."""
-
-    def __init__(self, topic: str, offsets: Mapping[int, int]) -> None:
-        self._topic = topic
-        self._parts = {partition: f"{topic}/{partition}:{offset}" for partition, offset in sorted(offsets.items())}
-
-    def after(self, record: Record) -> str:
-        self._parts[record.partition] = f"{self._topic}/{record.partition}:{record.offset + 1}"
-        return ",".join(self._parts.values())
 
 
 def _merged(position: str, topic: str, ahead: Mapping[int, int]) -> str:

@@ -26,7 +26,7 @@ from mainstem.errors import DamagedRecordsError, OffsetOutOfRangeError, Unavaila
 from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.streams.event_format import beat, opening
 from mainstem.gateway.streams.event_stream import BEAT_S
-from mainstem.gateway.streams.topic_frames import Offsets, Piece, RecordFilter, piece_of, position_text
+from mainstem.gateway.streams.topic_frames import Offsets, Piece, RecordFilter, offsets_in, piece_of, position_text
 from mainstem.gateway.streams.topic_tail import RING_BYTES, TopicTail
 from mainstem.gateway.topics.reads import moment
 from mainstem.model import OnDamaged, Position, Record, TopicPartition
@@ -166,7 +166,7 @@ class _Reader:
 
 def _start(log: Log, topic: str, words: str, wanted: RecordFilter, on_damaged: OnDamaged) -> TopicStart:
     reader = log.read(topic, start=moment(words, topic))
-    offsets = {tp.partition: offset for tp, offset in reader.position.items()}
+    offsets = offsets_in(reader.position)
     if wanted.key is not None:
         wanted = RecordFilter(wanted.key, partition_for(wanted.key, len(offsets)), wanted.route)
     for tp, beginning in log.beginning(topic).items():
@@ -231,7 +231,7 @@ def _up_to_damage(reader: BoundedReader) -> Iterator[Record]:
 
 
 def _advanced(offsets: Offsets, position: Position) -> Offsets:
-    moved = {tp.partition: offset for tp, offset in position.items()}
+    moved = offsets_in(position)
     return {**offsets, **{partition: max(offset, offsets.get(partition, 0)) for partition, offset in moved.items()}}
 
 

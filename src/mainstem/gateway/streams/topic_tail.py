@@ -28,7 +28,7 @@ from mainstem.encodings.encoded_records import encoded_records
 from mainstem.errors import LogUnavailableError, MainstemError, UnavailableError
 from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.streams.piece_ring import PieceRing
-from mainstem.gateway.streams.topic_frames import Offsets, Piece, piece_of
+from mainstem.gateway.streams.topic_frames import Offsets, Piece, offsets_in, piece_of
 
 _LOG: Final = logging.getLogger(__name__)
 RING_BYTES: Final = 8 << 20
@@ -139,7 +139,7 @@ class TopicTail:
     async def _run(self) -> None:
         try:
             follower = await self._workers.run(self._log.follow, self.topic, fetch_bytes=_FETCH_BYTES)
-            self._follower, self._offsets = follower, _offsets_of(follower)
+            self._follower, self._offsets = follower, offsets_in(follower.position)
             self._wake()
             while self._error is None:
                 await self._follow(follower)
@@ -193,8 +193,4 @@ class TopicTail:
 
 def _next_piece(follower: Follower, topic: str, start: Offsets, log: Log) -> Piece:
     records = map(encoded_records(log).shown, follower.take(_PIECE_BYTES))
-    return piece_of(topic, records, start, _offsets_of(follower))
-
-
-def _offsets_of(follower: Follower) -> Offsets:
-    return {tp.partition: offset for tp, offset in follower.position.items()}
+    return piece_of(topic, records, start, offsets_in(follower.position))

@@ -26,6 +26,7 @@ import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Final
 
 from mainstem.client.wire.cluster.cluster import WireClient
@@ -82,6 +83,17 @@ def capabilities_of(client: WireClient, log: LogOptions, timeout_ms: int | None)
     return known[log, timeout_ms]
 
 
+class _State(Enum):
+    """How far a task's producer is with its identity."""
+
+    NEW = auto()
+    """It has none: no record was appended."""
+    EXPECTED = auto()
+    """The next epoch of its id, which the log has not seen yet."""
+    CONFIRMED = auto()
+    """The log gave it."""
+
+
 class TaskProducer(StampSource):
     """The producer of one task's transaction, which the driver ends. It gets its identity with the first record."""
 
@@ -100,8 +112,7 @@ class TaskProducer(StampSource):
         self._capabilities = capabilities
         self._on_init = on_init
         self._id = _taken(self._key, batch_id)
-        self._is_ready = False
-        self._is_expected = False
+        self._state = _State.NEW
         self._added: set[TopicPartition] = set()
         self.transactional_id = self._id.name
 
@@ -112,10 +123,10 @@ class TaskProducer(StampSource):
 
     @property
     def has_begun(self) -> bool:
-        return self._is_ready
+        return self._state is not _State.NEW
 
     def stamp(self, client: WireClient, tp: TopicPartition) -> ProducerStamp:
-        if not self._is_ready:
+        if not self.has_begun:
             self._begin(client)
         if self.asks_before(tp):
             add_partitions(client, self.instance, [tp])
@@ -127,21 +138,21 @@ class TaskProducer(StampSource):
 
     def renews(self, client: WireClient) -> bool:
         """The log has refused the expected epoch: ask for the current one."""
-        if not self._is_expected:
+        if self._state is not _State.EXPECTED:
             return False
         self._init(client)
         return True
 
     def prepared(self) -> None:
         """The task reports its transaction; from now on only the driver ends it."""
-        if self._is_ready:
+        if self.has_begun:
             self._id.batch_id, self._id.last = self._batch_id, self.stamps.identity
         _give_back(self._key, self._id)
 
     def failed(self, client: WireClient) -> None:
         """The task sends no report: abort the transaction. If the log cannot be reached, the driver aborts it later."""
         self._id.last = None
-        if self._is_ready:
+        if self.has_begun:
             try:
                 end_all(client, [self.instance], self._capabilities, commit=False)
             except MainstemError:
@@ -152,15 +163,14 @@ class TaskProducer(StampSource):
         last = self._id.last
         if self._capabilities.raises_epoch and last is not None and last.producer_epoch < _EPOCH_LAST:
             self.stamps.adopt(last._replace(producer_epoch=last.producer_epoch + 1))
-            self._is_expected = True
+            self._state = _State.EXPECTED
         else:
             self._init(client)
-        self._is_ready = True
         self._on_init()
 
     def _init(self, client: WireClient) -> None:
-        self._is_expected = False
         self.stamps.adopt(init_producer(client, self._id.name, self._capabilities))
+        self._state = _State.CONFIRMED
 
 
 def is_task_of(group: str, transactional_id: str) -> bool:

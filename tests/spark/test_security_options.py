@@ -84,7 +84,7 @@ def test_options_of_a_log_are_hashed_with_their_security_and_show_no_secret() ->
         ({"kafka.sasl.mechanism": "GSSAPI"}, "'GSSAPI': there are"),
         ({"kafka.sasl.username": "a"}, "needs sasl.username and sasl.password"),
         ({"kafka.security.protocol": "SSL", "kafka.sasl.password": SECRET}, "sasl.mechanism does nothing with"),
-        ({"kafka.security.protocol": "TLS"}, "there are PLAINTEXT"),
+        ({"kafka.security.protocol": "TLS"}, "use one of PLAINTEXT"),
         ({"kafka.ssl.truststore.password": SECRET}, "truststore.location is missing"),
         ({"kafka.ssl.truststore.location": "a", "kafka.ssl.truststore.type": "jks"}, "Java keystore .JKS.*-rfc"),
         ({"kafka.ssl.keystore.location": "a", "kafka.ssl.keystore.type": "PKCS12"}, "Java keystore .PKCS12.*openssl"),

@@ -139,9 +139,10 @@ def test_a_transaction_that_has_not_ended_is_waited_for(bootstrap: str) -> None:
     prepared = sink.task(sink.begin(), 0, 0)
     tp = min(prepared.position)
     decided = DecidedTransaction(prepared.instance, tp, prepared.position[tp] - 1)
-    with WireClient(bootstrap, timeout_s=0.2) as client:
+    with WireClient(bootstrap, timeout_s=1) as client:
         with pytest.raises(LogUnavailableError, match=f"has no marker in {tp.topic}"):
             is_aborted(client, decided)
+    with WireClient(bootstrap) as client:
         end_all(client, [prepared.instance], learn_capabilities(client), commit=True)
         assert not is_aborted(client, decided)
 

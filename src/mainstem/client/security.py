@@ -58,13 +58,13 @@ class Security:
 
     def __post_init__(self) -> None:
         if self.protocol not in _PROTOCOLS:
-            raise ConfigError(f"security.protocol={self.protocol!r}: there are {', '.join(_PROTOCOLS)}")
+            raise ConfigError(f"security.protocol={self.protocol!r}: use one of {', '.join(_PROTOCOLS)}")
         if self.identification not in ("https", "none"):
             raise ConfigError(f"ssl.endpoint.identification.algorithm={self.identification!r}: https or none")
         if not self.has_sasl:
             return
         if self.mechanism not in (*MECHANISMS, PLAIN):
-            raise ConfigError(f"sasl.mechanism={self.mechanism!r}: there are {', '.join((*MECHANISMS, PLAIN))}")
+            raise ConfigError(f"sasl.mechanism={self.mechanism!r}: use one of {', '.join((*MECHANISMS, PLAIN))}")
         if not self.username or not self.password:
             raise ConfigError(f"{self.protocol} needs sasl.username and sasl.password")
 

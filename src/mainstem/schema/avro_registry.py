@@ -55,7 +55,7 @@ class AvroRegistry:
             if error.code == 404:
                 return None
             if error.code in (401, 403):
-                raise AuthenticationError(f"the schema registry at {self.url} does not let this client in") from error
+                raise AuthenticationError(f"the schema registry at {self.url} refused this client's login") from error
             raise LogUnavailableError(f"the schema registry at {self.url} answered {error.code}") from error
         except (OSError, ValueError) as error:
             raise LogUnavailableError(f"the schema registry at {self.url} cannot be reached: {error}") from error

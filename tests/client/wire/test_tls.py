@@ -65,7 +65,10 @@ def test_a_connection_that_ends_in_the_handshake_may_heal(authority: Authority, 
 
 def test_an_answer_that_is_no_tls_is_said_at_once(authority: Authority) -> None:
     dial = dial_tls(security(authority).tls_context())
-    with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as address, pytest.raises(ConfigError, match="find no TLS"):
+    with (
+        answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as address,
+        pytest.raises(ConfigError, match="cannot agree on TLS"),
+    ):
         dial(address, Deadline(SystemClock(), 30))
 
 

@@ -82,15 +82,15 @@ class Acl(NamedTuple):
     def checked(self) -> Acl:
         """Itself, with its principal in its one form. Raises RemoteError (INVALID_REQUEST) for what cannot be."""
         if self.resource_type not in (*ResourceType,) or self.resource_type == ResourceType.ANY:
-            raise refusal(ErrorCode.INVALID_REQUEST, f"an ACL for resource type {self.resource_type} cannot be")
+            raise refusal(ErrorCode.INVALID_REQUEST, f"an ACL cannot have the resource type {self.resource_type}")
         if self.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
             raise refusal(ErrorCode.INVALID_REQUEST, "an ACL's pattern type is LITERAL or PREFIXED")
         if self.operation not in (*Operation,) or self.operation == Operation.ANY:
-            raise refusal(ErrorCode.INVALID_REQUEST, f"an ACL for operation {self.operation} cannot be")
+            raise refusal(ErrorCode.INVALID_REQUEST, f"an ACL cannot have the operation {self.operation}")
         if self.permission not in (Permission.ALLOW, Permission.DENY):
             raise refusal(ErrorCode.INVALID_REQUEST, "an ACL's permission is ALLOW or DENY")
         if not self.resource_name:
-            raise refusal(ErrorCode.INVALID_REQUEST, "an ACL's resource has a name")
+            raise refusal(ErrorCode.INVALID_REQUEST, "the ACL's resource has no name: give one")
         if self.resource_type == ResourceType.CLUSTER and self.resource_name != CLUSTER_NAME:
             raise refusal(ErrorCode.INVALID_REQUEST, f"the only cluster's name is {CLUSTER_NAME}")
         if not self.host:

@@ -80,5 +80,5 @@ class GroupTimers:
         try:
             self._expire(group_id)
         except MainstemError as error:
-            _LOG.error("group %r: what is due could not be written, and is tried again: %s", group_id, error)
+            _LOG.error("group %r: a time-out could not be written, and is tried again: %s", group_id, error)
             self.watch(group_id, self._clock.monotonic_s() + _RETRY_S)

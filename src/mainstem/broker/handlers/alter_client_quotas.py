@@ -35,7 +35,7 @@ def handle(node: Node, call: Call) -> messages.AlterClientQuotasResponse:
 def _alter(node: Node, asked: messages.RequestEntryData, *, validate_only: bool) -> None:
     parts = {part.entity_type: part.entity_name for part in asked.entity}
     if len(parts) < len(asked.entity):
-        raise refusal(ErrorCode.INVALID_REQUEST, "an entity names a type once")
+        raise refusal(ErrorCode.INVALID_REQUEST, "an entity names a type twice")
     entity = Entity.of(parts)
     limits = dict(node.quotas.limits.get(entity, {}))
     for op in asked.ops:

@@ -41,7 +41,7 @@ def _reassign(node: Node, topic: str, asked: messages.ReassignablePartition) -> 
         if asked.replicas is None:
             raise refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         if list(asked.replicas) != [node.node_id]:
-            raise refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"a partition can be on node {node.node_id} alone")
+            raise refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"a partition can only be on node {node.node_id}")
     return answer
 
 

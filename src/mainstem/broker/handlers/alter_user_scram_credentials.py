@@ -61,7 +61,7 @@ def _credential(asked: ScramCredentialDeletion | ScramCredentialUpsertion, mecha
         raise refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM)
     salt, salted = bytes(asked.salt), bytes(asked.salted_password)
     if not salt or not salted:
-        raise refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "a credential has a salt and a salted password")
+        raise refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "a credential needs a salt and a salted password")
     return credential_of(mechanism, salted, salt, asked.iterations)
 
 

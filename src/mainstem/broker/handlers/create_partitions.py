@@ -45,7 +45,7 @@ def _create(node: Node, asked: messages.CreatePartitionsTopic, *, validate_only:
         assigned = [list(item.broker_ids) for item in asked.assignments]
         if assigned != [[node.node_id]] * (asked.count - has):
             raise refusal(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"each new partition can be on node {node.node_id} alone"
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"each new partition can only be on node {node.node_id}"
             )
     if not validate_only:
         node.topics.add_partitions(topic, asked.count)

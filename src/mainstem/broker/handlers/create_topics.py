@@ -85,7 +85,7 @@ def _partition_count(node: Node, asked: messages.CreatableTopic) -> int:
     if asked.assignments:
         if asked.num_partitions != -1 or asked.replication_factor != -1:
             raise refusal(
-                ErrorCode.INVALID_REQUEST, "an assignment by hand goes with neither partitions nor a replication factor"
+                ErrorCode.INVALID_REQUEST, "give assignments, or partitions and a replication factor, not both"
             )
         numbers = sorted(item.partition_index for item in asked.assignments)
         if numbers != list(range(len(numbers))) or any(

@@ -49,12 +49,12 @@ def _check(body: messages.DescribeClientQuotasRequest) -> None:
     if unknown:
         raise refusal(ErrorCode.UNSUPPORTED_VERSION, f"there are no quotas for entities of type {unknown[0]!r} here")
     if len(set(types)) < len(types):
-        raise refusal(ErrorCode.INVALID_REQUEST, "a filter names a type of entity once")
+        raise refusal(ErrorCode.INVALID_REQUEST, "a filter names a type of entity twice")
     for component in body.components:
         if component.match_type not in (_EXACT, _DEFAULT, _ANY) or (component.match is None) == (
             component.match_type == _EXACT
         ):
-            raise refusal(ErrorCode.INVALID_REQUEST, "a filter has a name to match exactly, or none otherwise")
+            raise refusal(ErrorCode.INVALID_REQUEST, "a filter needs a name for an exact match, and no name otherwise")
 
 
 def _fits(entity: Entity, body: messages.DescribeClientQuotasRequest) -> bool:

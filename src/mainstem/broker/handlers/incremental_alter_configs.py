@@ -41,8 +41,8 @@ def _changed(configs: ChangeableConfigs, asked: Iterable[messages.AlterableConfi
         if config.config_operation not in _OPERATIONS:
             raise refusal(
                 ErrorCode.INVALID_REQUEST,
-                f"config {config.name}: there is no operation {config.config_operation}, but 0 to 3: "
-                "set, delete, append, subtract",
+                f"config {config.name}: unknown operation {config.config_operation}: use 0 (set), "
+                "1 (delete), 2 (append) or 3 (subtract)",
             )
     for config in asked:
         _change(configs, overrides, config)
@@ -60,7 +60,7 @@ def _change(configs: ChangeableConfigs, overrides: dict[str, str], config: messa
     definition = configs.definitions.get(config.name)
     if definition is None or definition.type != "list":
         raise refusal(
-            ErrorCode.INVALID_CONFIG, f"config {config.name}: operation {config.config_operation} is for lists alone"
+            ErrorCode.INVALID_CONFIG, f"config {config.name}: operation {config.config_operation} works on lists only"
         )
     words = [word for word in overrides.get(config.name, definition.default).split(",") if word]
     changed = value.split(",")

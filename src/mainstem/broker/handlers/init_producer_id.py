@@ -31,7 +31,7 @@ async def handle(node: Node, call: Call) -> InitProducerIdResponse:
     body: InitProducerIdRequest = call.body
     try:
         if (body.producer_id == NO_ID) != (body.producer_epoch == NO_EPOCH):
-            raise refusal(ErrorCode.INVALID_REQUEST, "a producer id and its epoch are given together")
+            raise refusal(ErrorCode.INVALID_REQUEST, "give a producer id and its epoch together")
         if body.transactional_id is None:
             return _answer(ProducerIdAndEpoch(node.next_producer_id(), 0))
         transaction = await node.transactions.init(body.transactional_id, _parsed(node, body))

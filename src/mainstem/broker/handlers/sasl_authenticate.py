@@ -20,7 +20,7 @@ async def handle(node: Node, call: Call) -> SaslAuthenticateResponse:
     body: SaslAuthenticateRequest = call.body
     authentication = call.session.authentication
     if authentication is None:
-        return _refused(ErrorCode.ILLEGAL_SASL_STATE, "this listener asks for no user")
+        return _refused(ErrorCode.ILLEGAL_SASL_STATE, "this listener has no authentication")
     try:
         token, session_ms = await authentication.prove(bytes(body.auth_bytes))
     except AuthenticationError as error:

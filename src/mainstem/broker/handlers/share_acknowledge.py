@@ -27,7 +27,7 @@ async def handle(node: Node, call: Call) -> Answer:
     try:
         key = session_key(body.group_id, body.member_id)
         if body.share_session_epoch == INITIAL_EPOCH:
-            raise refusal(ErrorCode.INVALID_SHARE_SESSION_EPOCH, "a session begins with a fetch")
+            raise refusal(ErrorCode.INVALID_SHARE_SESSION_EPOCH, "a session must begin with ShareFetch")
         session = node.share.sessions.use(key, body.share_session_epoch)
     except MainstemError as error:
         return messages.ShareAcknowledgeResponse(

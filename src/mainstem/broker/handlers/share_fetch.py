@@ -61,7 +61,7 @@ def _check(body: ShareFetchRequest) -> None:
     """Check that the request is valid. Raises RemoteError."""
     acknowledges = any(item.acknowledgement_batches for topic in body.topics for item in topic.partitions)
     if acknowledges and body.share_session_epoch == INITIAL_EPOCH:
-        raise refusal(ErrorCode.INVALID_REQUEST, "nothing is held when a session begins")
+        raise refusal(ErrorCode.INVALID_REQUEST, "a session's first request cannot acknowledge: it holds no records")
     if body.is_renew_ack and (body.max_bytes or body.min_bytes or body.max_records or body.max_wait_ms):
         raise refusal(ErrorCode.INVALID_REQUEST, "a request that renews locks fetches nothing")
     if body.share_acquire_mode not in (AcquireMode.BATCH_OPTIMIZED, AcquireMode.RECORD_LIMIT):

@@ -74,4 +74,4 @@ def check_limit(key: str, value: float) -> None:
     if not 0 < value < float("inf"):
         raise refusal(ErrorCode.INVALID_REQUEST, f"{key}={value}: a limit is greater than 0")
     if key in _WHOLE and value != int(value):
-        raise refusal(ErrorCode.INVALID_REQUEST, f"{key}={value}: bytes are whole")
+        raise refusal(ErrorCode.INVALID_REQUEST, f"{key}={value}: a limit in bytes is a whole number")

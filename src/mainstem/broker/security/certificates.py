@@ -141,7 +141,7 @@ def server_context(config: BrokerConfig) -> ssl.SSLContext:
     if wanted == "none":
         return context
     if not files.trusted:
-        raise ConfigError(f"ssl.client.auth={wanted} needs ssl.truststore.location: the authorities that are believed")
+        raise ConfigError(f"ssl.client.auth={wanted} needs ssl.truststore.location: the authorities that are trusted")
     context.verify_mode = ssl.CERT_REQUIRED if wanted == "required" else ssl.CERT_OPTIONAL
     try:
         context.load_verify_locations(files.trusted)

@@ -90,14 +90,14 @@ class Credentials:
     def check(self, user: str, mechanism: str, credential: ScramCredential | None) -> None:
         """Check a change. Raises RemoteError: unknown mechanism, too few iterations, no such credential."""
         if not user or len(user.encode()) > _NAME_BYTES_MAX:
-            raise refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, f"a user's name has from 1 to {_NAME_BYTES_MAX} bytes")
+            raise refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, f"invalid user name: use 1 to {_NAME_BYTES_MAX} bytes")
         if mechanism not in MECHANISMS:
-            raise refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"there are {' and '.join(MECHANISMS)}")
+            raise refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"use {' or '.join(MECHANISMS)}")
         if credential is None:
             if mechanism not in self.of(user):
                 raise refusal(ErrorCode.RESOURCE_NOT_FOUND, "there is no such credential to delete")
         elif not ITERATIONS_MIN <= credential.iterations <= ITERATIONS_MAX:
-            raise refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, f"iterations: from {ITERATIONS_MIN} to {ITERATIONS_MAX}")
+            raise refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, f"use {ITERATIONS_MIN} to {ITERATIONS_MAX} iterations")
 
     def change(self, changes: Mapping[tuple[str, str], ScramCredential | None]) -> None:
         """Store credentials by user and mechanism, and remove those that are None; durable when it returns.

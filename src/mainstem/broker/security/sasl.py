@@ -132,7 +132,7 @@ class Authentication:
         try:
             authorized_as, user, password = (part.decode() for part in parts)
         except ValueError:
-            raise AuthenticationError("a PLAIN token has a name and a password") from None
+            raise AuthenticationError("a PLAIN token needs a name and a password") from None
         mechanism, credential = self._credentials.for_plain(user)
         loop = asyncio.get_running_loop()
         is_right = await loop.run_in_executor(self.settings.hashing, is_password, mechanism, password, credential)
@@ -143,7 +143,7 @@ class Authentication:
     def _proven(self, user: str, token: bytes) -> SaslProgress:
         principal = Principal(USER, user)
         if self.is_done and (principal, self._mechanism) != (self.principal, self._proven_by):
-            raise AuthenticationError("who authenticates again must be the same user, by the same mechanism")
+            raise AuthenticationError("a client must authenticate again as the same user, with the same mechanism")
         self.principal, self._proven_by = principal, self._mechanism
         self.state, self._scram, self.takes_bare_tokens = SaslState.DONE, None, False
         session_ms = self.settings.session_ms_max

@@ -262,7 +262,7 @@ class ShareCoordinator:
         try:
             self._log.change(group.group_id, [group_records.shared_record(group.group_id, changed.shared)])
         except MainstemError as error:  # the next start finds them without a topic, and tries again
-            _LOG.warning("share group %r: deleted topics stay among what it shares: %s", group.group_id, error)
+            _LOG.warning("share group %r: deleted topics stay in its subscription: %s", group.group_id, error)
 
     # ---- the clock
 

@@ -55,7 +55,7 @@ class GroupEffects:
 def check_request(request: ShareGroupHeartbeatRequest) -> None:
     """Whether the request can be meant. Raises RemoteError."""
     if not request.group_id.strip():
-        raise refusal(ErrorCode.INVALID_REQUEST, "a heartbeat names its group")
+        raise refusal(ErrorCode.INVALID_REQUEST, "the heartbeat names no group")
     check_member_id(request.member_id)
     if request.member_epoch < LEAVE_EPOCH:
         raise refusal(ErrorCode.INVALID_REQUEST, f"invalid member epoch {request.member_epoch}: use -1 or more")

@@ -124,7 +124,7 @@ class SharePartitionManager:
         state = partition.in_flight
         end = log.log_end_offset
         if state.end_offset > end:
-            _LOG.warning("%s: the log ends at %d, before what was delivered", partition.key.text, end)
+            _LOG.warning("%s: the log ends at %d, before records that were delivered", partition.key.text, end)
             self._state.replace(partition, InFlight(min(state.start_offset, end), tuple(state.within(0, end - 1))))
 
     # ---- what members do
@@ -212,7 +212,7 @@ class SharePartitionManager:
         try:
             self._state.change(partition, runs)
         except MainstemError as error:
-            _LOG.warning("%s: what was given back could not be written: %s", partition.key.text, error)
+            _LOG.warning("%s: released records could not be written: %s", partition.key.text, error)
             return False
         topic = self._topics.by_id(partition.key.topic_id)
         for log in topic.partitions.opened() if topic is not None else ():

@@ -216,7 +216,7 @@ class Transaction:
         try:
             session.producer.end(commit=True)
         except LogUnavailableError as error:
-            raise LogUnavailableError(f"{error}; whether the transaction was committed is not known") from error
+            raise LogUnavailableError(f"{error}; it is unknown whether the transaction was committed") from error
         self._position = Position(self._next_offsets)
 
     def _abort(self, session: TransactionSession, error: BaseException) -> None:

@@ -184,7 +184,7 @@ def _parsed(document: Any) -> dict[str, Token]:
     for row in document["tokens"]:
         unknown = sorted(set(row) - {"name", "sha256", "read", "write", "admin"})
         if unknown:
-            raise ConfigError(f"{unknown[0]!r} is nothing that a token has")
+            raise ConfigError(f"{unknown[0]!r} is not a field of a token")
         scopes = [tuple(str(pattern) for pattern in row.get(scope, ())) for scope in ("read", "write", "admin")]
         token = Token(str(row["name"]), str(row["sha256"]), Grants(*scopes))
         if token.name in tokens:

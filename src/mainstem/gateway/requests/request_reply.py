@@ -122,7 +122,7 @@ class Requests:
         if request.offset >= end.get(tp, 0):
             raise unknown_request()
         if request.offset < beginning.get(tp, 0):
-            raise RequestExpiredError(f"retention has taken the request at {tp}:{request.offset}")
+            raise RequestExpiredError(f"retention has removed the request at {tp}:{request.offset}")
         here, after = Position({tp: request.offset}), Position({tp: request.offset + 1})
         try:
             record = next(self._log.read(request.topic, start=here, end=after), None)

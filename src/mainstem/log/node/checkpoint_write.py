@@ -128,7 +128,7 @@ def read_checkpoint(disk: Disk, path: PurePath) -> NodeCheckpoint:
     if checkpoint is not None:
         return checkpoint
     if data is not None:
-        _LOG.warning("%s does not match its checksum and is not believed", path / NODE_CHECKPOINT)
+        _LOG.warning("%s does not match its checksum and is ignored", path / NODE_CHECKPOINT)
     recovery_points = decode_offsets(read_file(disk, path / RECOVERY_POINT_CHECKPOINT)) or {}
     log_starts = decode_offsets(read_file(disk, path / LOG_START_CHECKPOINT)) or {}
     return NodeCheckpoint(

@@ -43,7 +43,7 @@ _BATCH = struct.Struct(">iqiq")
 
 
 class SnapshotError(StorageError):
-    """A snapshot that cannot be believed: the state is rebuilt from an older one, or from the log."""
+    """A snapshot that cannot be trusted: the state is rebuilt from an older one, or from the log."""
 
 
 def encode_snapshot(state: ProducerState, topic_id: UUID, partition: int) -> bytes:

@@ -107,7 +107,9 @@ def finish_replay(group: ConsumerGroup) -> None:
     members, group.members = group.members, {}
     for member in members.values():
         if any(partition in group.owners for partition in member.owned()):
-            _LOG.error("member %r of group %r owns what another owns, and is put out", member.member_id, group.group_id)
+            _LOG.error(
+                "member %r of group %r owns a partition of another member: removed", member.member_id, group.group_id
+            )
         else:
             group.put(member)
     group.targets = {member_id: target for member_id, target in group.targets.items() if member_id in group.members}

@@ -113,9 +113,9 @@ def check_request(request: ConsumerGroupHeartbeatRequest, version: int, settings
     if request.member_epoch == 0:
         _check_join(request)
     elif request.member_epoch < LEAVES_FOR_NOW:
-        raise refusal(ErrorCode.INVALID_REQUEST, f"member epoch {request.member_epoch} means nothing")
+        raise refusal(ErrorCode.INVALID_REQUEST, f"member epoch {request.member_epoch} is invalid")
     elif request.member_epoch == LEAVES_FOR_NOW and request.instance_id is None:
-        raise refusal(ErrorCode.INVALID_REQUEST, "only a member with an instance_id can leave to be back")
+        raise refusal(ErrorCode.INVALID_REQUEST, "only a member with an instance_id can leave for a while")
     if request.server_assignor is not None and request.server_assignor not in settings.assignors:
         known = ", ".join(settings.assignors)
         raise refusal(

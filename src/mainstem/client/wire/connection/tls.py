@@ -58,7 +58,7 @@ class TlsStream(Stream):
 
     def _failed(self, error: OSError, deadline: Deadline) -> Exception:
         if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
-            return AuthenticationError(f"the log at {self._address} does not take this client: {reason_of(error)}")
+            return AuthenticationError(f"the log at {self._address} refused this client: {reason_of(error)}")
         return self._failure(error, deadline)
 
 
@@ -80,8 +80,8 @@ def dial_tls(context: ssl.SSLContext) -> Dial:
         except ssl.SSLCertVerificationError as error:
             sock.close()
             raise AuthenticationError(
-                f"the log at {address} cannot be believed: {error.verify_message}; its authority belongs into "
-                "ssl.ca.location"
+                f"the log at {address} cannot be trusted: {error.verify_message}; put the certificate of its "
+                "authority into ssl.ca.location"
             ) from error
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError) as error:
             sock.close()
@@ -91,7 +91,9 @@ def dial_tls(context: ssl.SSLContext) -> Dial:
             ) from error
         except ssl.SSLError as error:
             sock.close()
-            raise ConfigError(f"the log at {address} and this client find no TLS: {reason_of(error)}") from error
+            raise ConfigError(
+                f"the log at {address} and this client cannot agree on TLS: {reason_of(error)}"
+            ) from error
         except TimeoutError as error:
             sock.close()
             raise NotConnectedError(f"the log at {address} did not answer the TLS handshake in time") from error

@@ -155,7 +155,7 @@ _HEAD: Final = f"""# Compatibility with Apache Kafka
 Made by `make compatibility` from the code: the table of APIs, and what each handler says of itself. Versions are those
 that ApiVersions lists, beside those of a broker of Apache Kafka {KAFKA_VERSION}. Clients choose the newest version
 that both sides know, so one that works with that Kafka works here. A request of an API or a version that is not listed
-closes the connection, as in Kafka; only ApiVersions itself can say more. What foreign clients find missing is in
+closes the connection, as in Kafka; only ApiVersions itself can say more. Gaps that foreign clients meet are in
 [GAPS.md](../tests/conformance/GAPS.md).
 
 | API | number | here | Kafka {KAFKA_VERSION} | deliberately different |

@@ -1,8 +1,8 @@
 """How many files and connections a process may open, and how they share the limit.
 
 A socket is a file to the kernel: connections that took all descriptors would keep the log from opening a segment. So
-the log's segments have a part of their own, some are kept back for what is opened for a moment, and connections get the
-rest. Touches the process's own limit; safe from any thread.
+the log's segments have a part of their own, some are kept free for files that are open for a moment, and connections
+get the rest. Touches the process's own limit; safe from any thread.
 """
 
 from __future__ import annotations

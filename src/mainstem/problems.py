@@ -1,9 +1,9 @@
 """One table between the error tree and HTTP problems (RFC 9457), used in both directions.
 
-The gateway writes errors as problem documents, ``mainstem.client.http.views`` reads them back: what was raised behind
-the gateway is raised again, as the same class, in the caller's program. A problem's ``type`` is ``/problems/<slug>``;
-the slug is the class's name without ``Error`` in kebab case. An error whose class is not in the table (a package's own
-subclass) goes by its nearest ancestor that is.
+The gateway writes errors as problem documents, ``mainstem.client.http.views`` reads them back: an error behind the
+gateway is raised as the same class in the caller's program. A problem's ``type`` is ``/problems/<slug>``; the slug is
+the class's name without ``Error`` in kebab case. An error whose class is not in the table (a package's own subclass)
+goes by its nearest ancestor that is.
 
 Stateless; safe from any thread.
 """

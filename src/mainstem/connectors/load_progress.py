@@ -1,4 +1,4 @@
-"""How far a load is, kept in the log with what it has loaded: so that each row is there exactly once.
+"""The progress of a load, kept in the log with the loaded records, so that each row is there exactly once.
 
 The rows of a load go out in transactions; each also commits, for a group of the load's own, the position just after
 what was loaded, and as its metadata the row that was reached. A load that is run again finds the row and goes on there,

@@ -1,4 +1,4 @@
-"""How a load is set, how far it is, and what it has done. Plain values."""
+"""The options of a load, its progress and its result. Plain values."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Whether the rows of Arrow batches fit their topic's schema: ``schema.validation`` of what they are as JSON.
 
-What would be null, poison or an error to a reader later is refused before anything is written. Pure functions.
+A value that a reader would see as null, poison or an error is refused before anything is written. Pure functions.
 """
 
 from __future__ import annotations

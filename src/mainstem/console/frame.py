@@ -1,9 +1,9 @@
 """The frame of every page: skip link, navigation, banner, content, and the requests that the page made.
 
 ``Page`` is one browser's view of one page. It asks the gateway, remembers what it asked as ``curl`` lines, and repeats
-its refreshes while the browser is connected. What the gateway refuses is shown as its problem's text in the banner;
-the next refresh that succeeds takes it away. Where the gateway asks for tokens, the page uses the one that its browser
-signed in with (`console.sign_in`). Used by one event loop.
+its refreshes while the browser is connected. An error of the gateway is shown as its problem's text in the banner,
+until a refresh succeeds. Where the gateway asks for tokens, the page uses the one that its browser signed in with
+(`console.sign_in`). Used by one event loop.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The small parts that pages are made of: text, links, cards, figures, tables, copy buttons.
 
-What comes from the log is always given as text or as data, never as markup. Stateless.
+Values from the log are always shown as text or as data, never as markup. Stateless.
 """
 
 from __future__ import annotations

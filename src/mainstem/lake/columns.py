@@ -1,4 +1,4 @@
-"""The columns of a lake: what a record is, byte for byte, and beside that its value typed by the topic's schema.
+"""The columns of a lake: each record byte for byte, and its value typed by the topic's schema.
 
 The record's columns begin with an underscore. The typed columns are what a SQL view reads of the value, in types that
 Parquet's readers share: TINYINT and SMALLINT are stored as INT; a nested value and BINARY are their JSON text. All of

@@ -3,8 +3,8 @@
 Two functions have the same digest when their bytecode and constants are equal, and so is all that they reach in user
 code: functions that they call, classes, default values, closures, global constants. Comments, line numbers, docstrings,
 annotations, and names of functions and of local variables do not count. A library's function counts by its name alone;
-``own`` names a package that is the user's, wherever it is installed.
-Values other than plain data and code (a model, an open file) count by their type alone: what is in them is not seen.
+``own`` names a package that is the user's, wherever it is installed. Values other than plain data and code (a model, an
+open file) count by their type alone: their content is not compared.
 
 Bytecode belongs to a minor version of Python, so digests of different ones cannot be compared. Pure.
 """

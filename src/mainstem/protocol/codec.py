@@ -13,8 +13,8 @@ A frame given to a ``decode_…`` function comes without its four bytes of lengt
 has them in front. Record batches are never copied: they are read as memoryviews into the frame, which they keep alive,
 and written as the buffers they came in.
 
-Whatever is wrong with a frame raises FrameError; no length or count in it is believed before it is checked against the
-bytes that are there (``compiler`` says how).
+Any error in a frame raises FrameError; no length or count in it is used before it is checked against the bytes that are
+there (``compiler`` says how).
 """
 
 from __future__ import annotations

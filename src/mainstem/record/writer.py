@@ -1,6 +1,6 @@
 """Building record batches, record by record, in plain Python. ``arrow_encode`` is the fast way for columns.
 
-Contract: what is built is what Kafka's Java client would build from the same records: dense offset deltas from 0, base
+Contract: a batch is what Kafka's Java client would build from the same records: dense offset deltas from 0, base
 timestamp = the first record's, maximum timestamp = the greatest. Pure functions; safe from any thread.
 """
 

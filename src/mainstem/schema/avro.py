@@ -1,7 +1,7 @@
 """Avro schemas, as far as reading records takes: parsing them, the columns that they mean, and one value at a time.
 
 A column has the type that the field's Avro type has in Spark SQL; a union with null makes it nullable, as all typed
-columns are. What is nested (arrays, maps, records, other unions) is its JSON text, as in a topic's own schema.
+columns are. Nested values (arrays, maps, records, other unions) become their JSON text, as in a topic's own schema.
 Contract of ``read_value``: for any bytes, the value or a SchemaError, in memory bounded by the bytes. Parsed schemas
 are not changed after; safe from any thread.
 """

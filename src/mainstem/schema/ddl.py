@@ -1,7 +1,7 @@
 """Read a Spark DDL string (``"carrier STRING NOT NULL, seats INT"``) into columns, without Spark.
 
-What is read: names, plain or in backticks; types, nested ones kept as they stand; ``NOT NULL``; ``COMMENT '…'``, which
-is passed over. A colon between name and type is allowed, as in Spark.
+It reads names, plain or in backticks; types, nested ones as they are; ``NOT NULL``; ``COMMENT '…'``, which is passed
+over. A colon between name and type is allowed, as in Spark.
 """
 
 from __future__ import annotations

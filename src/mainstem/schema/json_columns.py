@@ -1,11 +1,11 @@
-"""JSON values into typed Arrow columns: what a record's value is by its topic's schema, for every reader of it.
+"""JSON values into typed Arrow columns: the one reading of a record's value by its topic's schema, for every reader.
 
 SQL and lake views, metrics, Spark's streams, batches and tables, ``load`` and checked appends all read by this module,
 so one record has one value. docs/types.md has the table of what each type takes.
 
 Contract: one row for each value. A field that is missing or null is null, and so is one whose value does not fit its
 column, which ``misfits`` says. A value that is not one JSON object has nulls in all columns, and ``verdicts`` says why.
-What becomes of a record depends on it alone, never on its neighbors. Pure functions; safe from any thread.
+The result for a record depends on that record alone, never on its neighbors. Pure functions; safe from any thread.
 
 The work is native (``record.native.native_json``): some 300,000 records of 20 columns a second and core.
 """

@@ -1,6 +1,6 @@
 """Whether values fit their topic's registered schema, by the one reading of values (``schema.json_columns``).
 
-What would be null or poison to a reader later is refused before it is appended. ``Validator`` is for who appends:
+A value that a reader would see as null or poison is refused before it is appended. ``Validator`` is for who appends:
 the log itself takes any bytes, as Kafka's does. It keeps a schema for ``SCHEMA_KEPT_S`` seconds. Thread-safe.
 """
 

@@ -440,7 +440,7 @@ class FaultyFile:
         self._disk.sync(self.path, self._content)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to release."""
 
 
 class FaultyLock:

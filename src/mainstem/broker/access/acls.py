@@ -1,7 +1,7 @@
 """ACLs: who may or may not do what, to what, from where; by Kafka's words and numbers. Pure data.
 
 A binding names a resource by its whole name (``LITERAL``; ``*`` is every name) or by how its name begins
-(``PREFIXED``). A filter picks bindings: what it leaves open (``ANY``, None) fits everything, and the pattern type
+(``PREFIXED``). A filter picks bindings: a field that is ``ANY`` or None fits every value, and the pattern type
 ``MATCH`` picks those bindings that apply to a resource of that name.
 """
 
@@ -102,7 +102,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which bindings are meant."""
+    """The bindings that a filter picks."""
 
     resource_type: int = ResourceType.ANY
     resource_name: str | None = None
@@ -138,7 +138,7 @@ class AclFilter(NamedTuple):
         return self
 
     def fits(self, acl: Acl) -> bool:
-        """Whether the binding is meant."""
+        """Whether the filter picks the binding."""
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and self._fits_name(acl)

@@ -4,8 +4,8 @@
 * Read, Write, Delete and Alter let one Describe; AlterConfigs lets one DescribeConfigs. A denial implies nothing.
 * What no binding is about is refused, unless ``allow.everyone.if.no.acl.found``.
 
-The ACLs are kept as an index in memory; the metadata log is the truth. What was allowed is remembered until an ACL
-changes: a client asks the same things again and again. The memory of that is bounded in bytes, and refusals are not
+The ACLs are kept as an index in memory; the metadata log is the truth. Decisions that allowed something are kept until
+an ACL changes, because clients repeat their requests. The memory of that is bounded in bytes, and refusals are not
 kept: a client without rights fills no memory. Concurrency: the event loop only.
 """
 

@@ -106,7 +106,7 @@ def on_member_of_group(topics: Topics, call: Call, access: Access) -> Steps:
 
 
 def offset_fetch(topics: Topics, call: Call, access: Access) -> Steps:
-    """Describe on each group and topic; without topics those that may be described are meant."""
+    """Describe on each group and topic; without topics, all that may be described."""
     if call.api_version < _MANY_GROUPS_FROM:
         return (yield from _offset_fetch_one(topics, call, access))
     return (yield from _on_offsets_of_groups(topics, call, access))
@@ -132,7 +132,7 @@ def _offset_fetch_one(topics: Topics, call: Call, access: Access) -> Steps:
 
 
 def _on_offsets_of_groups(topics: Topics, call: Call, access: Access) -> Steps:
-    """Describe on each group and topic; without topics those that may be described are meant."""
+    """Describe on each group and topic; without topics, all that may be described."""
     call.body.groups, refused = split(topics, access, Resource.GROUP, Operation.DESCRIBE, call.body.groups)
     left_out: dict[str, list[Any]] = {}
     for group in call.body.groups:

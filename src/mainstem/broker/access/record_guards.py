@@ -138,7 +138,7 @@ def _describable(topics: Topics, access: Access, body: MetadataRequest) -> tuple
 
 
 def describe_topic_partitions(topics: Topics, call: Call, access: Access) -> Steps:
-    """Describe on each topic; without names those that may be described are meant."""
+    """Describe on each topic; without names, all topics that may be described."""
     body: DescribeTopicPartitionsRequest = call.body
     names_all = not body.topics
     if names_all:

@@ -1,9 +1,9 @@
 """The records of ``__consumer_offsets``, in Kafka's own format, so that Kafka's tools read them.
 
 Key: two bytes that say its type, then the key's struct. Value: two bytes that say its version, then the value's struct;
-a tombstone removes what the key names. What is written: offsets as version 4 of their value, which names the topic's id
-(1 where a client said when it expires, which no other version can say), groups as version 3 of theirs (without the
-fields that only newer groups have); every version that Kafka ever wrote is read.
+a tombstone removes what the key names. Written are: offsets as version 4 of their value, which names the topic's id (1
+where a client said when it expires, which no other version can say), groups as version 3 of theirs (without the fields
+that only newer groups have); every version that Kafka ever wrote is read.
 """
 
 from __future__ import annotations

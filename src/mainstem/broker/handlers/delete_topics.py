@@ -1,6 +1,7 @@
 """DeleteTopics (20), versions 1–6: removes topics by name, from version 6 by id; durable when answered.
 
-What groups committed in a topic goes with it. Deliberate: internal topics are not deleted (INVALID_TOPIC_EXCEPTION).
+The offsets that groups committed in a topic are deleted with it. Deliberate: internal topics are not deleted
+(INVALID_TOPIC_EXCEPTION).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeTransactions (65), version 0: what each transactional id is doing, as it is durably (KIP-664)."""
+"""DescribeTransactions (65), version 0: the durable state of each transactional id (KIP-664)."""
 
 from __future__ import annotations
 

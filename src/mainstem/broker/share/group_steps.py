@@ -69,7 +69,7 @@ def check_member_id(member_id: str | None) -> None:
     """Check a member id. Raises RemoteError."""
     if not member_id or len(member_id) > _MEMBER_ID_LENGTH_MAX:
         raise refusal(
-            ErrorCode.INVALID_REQUEST, f"a member has an id of its own making, at most {_MEMBER_ID_LENGTH_MAX} long"
+            ErrorCode.INVALID_REQUEST, f"a member must choose an id of 1 to {_MEMBER_ID_LENGTH_MAX} characters"
         )
 
 

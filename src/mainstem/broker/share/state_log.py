@@ -1,9 +1,9 @@
 """Keeps the state of every share partition; the state is a replay of ``__share_group_state``.
 
-A change of what the log knows is applied only after it was written. Locks are not in the log: a change of them alone is
-applied at once, and a restart ends them (``InFlight.written``). After a set number of updates of a share partition a
-snapshot of it is written. Records before the oldest needed snapshot are deleted. So a start replays a bounded number of
-records. An idle share partition gets a new snapshot when its old one alone would keep much of the log.
+A change is applied only after it was written. Locks are not in the log: a change of them alone is applied at once, and
+a restart ends them (``InFlight.written``). After a set number of updates of a share partition a snapshot of it is
+written. Records before the oldest needed snapshot are deleted. So a start replays a bounded number of records. An idle
+share partition gets a new snapshot when its old one alone would keep much of the log.
 
 The topic is created when the first share group needs it. Concurrency: the event loop only.
 """

@@ -1,4 +1,4 @@
-"""A topic's partitions, each opened on first use; what is known without opening them is answered without.
+"""A topic's partitions, each opened on first use; requests that need no open partition do not open one.
 
 Concurrency: the event loop only.
 """

@@ -81,7 +81,7 @@ class AppendSession:
         try:
             return self._produce(tp, rows)
         except ProducerError:
-            return self._produce(tp, rows)  # the log refused them, not having heard of the producer (for long)
+            return self._produce(tp, rows)  # the log refused them: it does not know the producer, or no longer
         except RecordTooLargeError:
             if len(rows) == 1:
                 raise

@@ -1,10 +1,10 @@
 """Ask by request and reply over HTTP: ``requests("localhost:8080")["quotes"].ask({"from": "EWR"}).value``.
 
 A request is a record of its topic, and stays in the log until a worker answers it: what is not answered in time is not
-lost, ``look`` finds its reply later, also through another gateway. What goes wrong behind the gateway is raised here as
-the same error (``mainstem.problems``): RequestFailedError with what the worker says, UnknownTopicError,
-RequestExpiredError …; a gateway that cannot be reached is a LogUnavailableError. After that, and after an
-OutcomeUnknownError, the request may have been made; with an idempotency key it can be repeated.
+lost, ``look`` finds its reply later, also through another gateway. An error behind the gateway is raised here as the
+same class (``mainstem.problems``): RequestFailedError with what the worker says, UnknownTopicError, RequestExpiredError
+…; a gateway that cannot be reached is a LogUnavailableError. After that, and after an OutcomeUnknownError, the request
+may have been made; with an idempotency key it can be repeated.
 
 Thread-safe: each thread keeps a connection of its own.
 """

@@ -1,9 +1,9 @@
 """Ask views over HTTP: ``views("localhost:8080")["delays"].get("UA", at_least=position)``.
 
 Every read takes the words of ``Fresh``: ``at_least``, a position that the answer has to reflect, and ``max_lag_ms`` are
-waited for up to ``timeout`` seconds; ``as_of`` asks for a past state. Every answer says what it reflects. What goes
-wrong behind the gateway is raised here as the same error (``mainstem.problems``): PositionTimeoutError,
-UnknownViewError, QueryError …; a gateway that cannot be reached is a LogUnavailableError.
+waited for up to ``timeout`` seconds; ``as_of`` asks for a past state. Every answer says what it reflects. An error
+behind the gateway is raised here as the same class (``mainstem.problems``): PositionTimeoutError, UnknownViewError,
+QueryError …; a gateway that cannot be reached is a LogUnavailableError.
 
 Thread-safe: each thread keeps a connection of its own.
 """

@@ -9,8 +9,8 @@
 The steps of one round:
 
 1. Read requests in the consumer group; workers of one group share the topic's partitions.
-2. Call the function for each. What it returns is the reply's value (as ``Log.append`` takes values), or a
-   ``client.records.NewRecord`` with headers of its own. What it raises becomes the header ``mainstem-error``.
+2. Call the function for each. The reply's value is what it returns (as ``Log.append`` takes values), or a
+   ``client.records.NewRecord`` with headers of its own. An error that it raises becomes the header ``mainstem-error``.
 3. In one transaction: the replies, and the group's offsets after the requests.
 
 If a round ends before its transaction commits, the next worker of the partition repeats it: the function may be called

@@ -1,8 +1,8 @@
 """From a fetch's bytes to records: what a reader of committed records sees, and how far it then is.
 
-Control batches (transaction markers), the records of aborted transactions and what lies before the wanted offset are
-passed over; the position passes them all the same. Every batch's checksum is proven. Pure functions over the caller's
-buffer; records are copies.
+Control batches (transaction markers), the records of aborted transactions and records before the wanted offset are left
+out; the position goes past them. Every batch's checksum is proven. Pure functions over the caller's buffer; records are
+copies.
 """
 
 from __future__ import annotations

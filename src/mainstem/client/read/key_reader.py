@@ -1,7 +1,7 @@
 """Reading one key's records: by the log's key index where there is one, else by a scan of the key's partition.
 
 The index says where records of the key may be; they are fetched and compared all the same, so an index that says too
-much costs time and nothing else. What both ways return is the same, transactions and compaction included.
+much costs time and nothing else. Both ways return the same records, transactions and compaction included.
 """
 
 from __future__ import annotations

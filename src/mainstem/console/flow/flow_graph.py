@@ -1,6 +1,6 @@
 """The flow as a graph: topics, the pipelines between them, the views behind them; and the place of each in the picture.
 
-1. What is connected is shown; of the other topics a few, and one node for the rest.
+1. Connected topics are shown; of the others a few, and one node for the rest.
 2. A node's column is the longest way to it from a topic that nothing derives.
 3. In a column, nodes are in the order of the middle of what leads to them, so that few arrows cross.
 

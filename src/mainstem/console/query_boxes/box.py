@@ -1,4 +1,4 @@
-"""``QueryBox``: what the boxes of all kinds share: freshness, asking, and showing what came.
+"""``QueryBox``: the common part of the boxes of all kinds: freshness, the request, and its answer.
 
 A kind's module makes a form, gives ``run`` the request, and gets the rows to show in its own way. The answer always
 comes with the position that it reflects, how long it took, and the ``curl`` line that asks the same. Used by one page.

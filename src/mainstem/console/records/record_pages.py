@@ -6,7 +6,7 @@
   instead, down to one offset of each partition, which is read on to its end. Windows that hold little, because of a
   rare key or of gaps, grow.
 
-The end is that of committed records: what is behind it, in an open transaction, cannot be read yet.
+The end is that of committed records: records after it, in an open transaction, cannot be read yet.
 
 The question never changes, whatever becomes of the form that it came from. A page that failed can be asked for again.
 Used by one page of the console, for one page of records at a time.

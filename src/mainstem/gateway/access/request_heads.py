@@ -9,8 +9,8 @@ A client that takes what was sent too slowly is cut off: while the connection ho
 it has ``stall_s`` to read the waiting bytes. Large answers are written in pieces (``request_limits.PIECE_BYTES``), with
 a wait in between, so this is a minimum rate. The connection is aborted, so that nothing of the answer is kept.
 
-How a head is counted: ``on_header`` counts what is complete; what a chunk brings that ends no head belongs to an
-incomplete one altogether, so that one endless header is bounded too, but for one chunk. For one event loop.
+How a head is counted: ``on_header`` counts what is complete; the bytes of a chunk that ends no head count for an
+incomplete one, so that an endless header is bounded, too, except for one chunk. For one event loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The shapes of answers, as JSON schemas for the description of the API. What may be added later is left open. Data."""
+"""The shapes of answers, as JSON schemas for the description of the API. Later versions may add fields. Data."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Blocking work off the event loop, in a bounded number of threads.
 
 One ``Workers`` for each thing that can block on its own: a view that waits for a position must not keep an append from
-its thread. What finds no free thread waits its turn; how many may wait is bounded by ``RequestLimits``.
+its thread. Work that finds no free thread waits for its turn; ``RequestLimits`` bounds how much may wait.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ The parser is pydantic's: it refuses bytes that are not UTF-8, lone surrogates a
 must say ``application/json``; that is also what keeps other pages' simple requests out.
 
 The parser holds the interpreter until it is through, and each value becomes an object of up to 230 bytes. So values are
-counted before: a body has at most ``VALUES_MAX``, one record ``RECORD_VALUES_MAX``. What counts is separators outside
-of strings. A body with few separators and few escapes in all is parsed on the event loop, if it is small or has no
+counted before: a body has at most ``VALUES_MAX``, one record ``RECORD_VALUES_MAX``. Separators outside of strings are
+counted. A body with few separators and few escapes in all is parsed on the event loop, if it is small or has no
 fractions; any other is counted, cut into records and parsed record by record in a thread (``body_slices``).
 """
 

@@ -1,7 +1,6 @@
 """Successful answers: JSON with the position that they reflect in a header.
 
-What a query can yield and JSON cannot say becomes null (NaN, the infinities) or text (times, decimals, bytes as
-base64).
+Values that JSON does not have become null (NaN, the infinities) or text (times, decimals, bytes as base64).
 """
 
 from __future__ import annotations

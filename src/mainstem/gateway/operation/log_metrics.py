@@ -2,8 +2,8 @@
 
 The log counts by itself and serves Prometheus' text format. The gateway adds a counter of its own, of failures of
 background tasks; how each view is, as its host says it; what pipelines count, as their drivers say it; and the file
-that the node's supervisor writes about restarts. What cannot be asked in time has no part in the page.
-Used by one event loop.
+that the node's supervisor writes about restarts. Parts that do not answer in time are left out of the page. Used by one
+event loop.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ Prints ``ready: views PATH`` when it accepts, one line ``error: …`` when it ca
 (0.02; 0: none does). ``MAINSTEM_VIEW_MEMORY_MAX`` is how many bytes each process may hold before queries are ended
 (half of the machine's).
 
-SQL over a SQL or lake view runs in a process of that view (`views.stores.sql.query_process`). What runs here and cannot
-be interrupted ends the process, with exit code 3: its parent starts it again (`views.stores.sql.query_watch`).
+SQL over a SQL or lake view runs in a process of that view (`views.stores.sql.query_process`). A query that runs here
+and cannot be interrupted ends the process, with exit code 3: its parent starts it again
+(`views.stores.sql.query_watch`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """``GET /topics/{topic}/stream``: a topic's committed records as events, from a position on, without end.
 
-1. Before the stream begins: the start becomes an offset of each partition, and is checked; what is wrong is a problem.
+1. Before the stream begins: the start becomes an offset of each partition, and is checked; an error is a problem
+   document.
 2. The past is read in pieces, each by one of ``_PAST_READERS_MAX`` threads, so that many readers who come back at once
    take turns. A reader of one key follows the topic's key index if it has one.
 3. At the end of its past the reader joins the topic's tail (``topic_tail``), which it shares with all others.
@@ -111,7 +112,7 @@ class TopicStreams:
 
 
 class _Reader:
-    """One reader: its position, and when it last gave a sign of life."""
+    """One reader: its position, and the time of its last event or heartbeat."""
 
     def __init__(self, start: TopicStart, log: Log, workers: Workers, beat_s: float) -> None:
         self._start = start
@@ -153,7 +154,7 @@ class _Reader:
                 yield block
 
     async def _blocks(self, frames: bytes) -> AsyncGenerator[bytes, None]:
-        """The events, if there are any; else a sign of life when it is time for one."""
+        """The events, if there are any; else a heartbeat when one is due."""
         now_s = time.monotonic()
         if frames:
             yield frames

@@ -1,4 +1,4 @@
-"""The routes of the topics: append, bounded read, list and describe. What they do blocks, so it runs in threads."""
+"""The routes of the topics: append, bounded read, list and describe. Their work blocks, so it runs in threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The seam behind the view routes: the routes are declared once, what answers them is one of two backends.
+"""The seam behind the view routes: the routes are declared once, and one of two backends answers them.
 
 * In a view host's process, ``LocalBackend`` runs the work against the host, in a thread.
 * In the public gateway, ``ForwardingBackend`` (``forwarding.py``) sends the request on to the socket of the host that

@@ -1,8 +1,8 @@
 """``ForwardingBackend``: send view requests on to the view hosts' Unix sockets, and relay what they say.
 
 Which host serves which view is asked of the hosts themselves (``GET /views``), at the first request and again whenever
-a view is not known yet. A host that does not answer is 503 with what to do: the node starts it again by itself. Used
-by one event loop.
+a view is not known yet. If a host does not answer, the status is 503 and the text says that the node starts it again.
+Used by one event loop.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PASSED_ON = ("content-type", "accept", "last-event-id")
 _BLOCK_END = b"\n\n"
 _WHOLE_BYTES_MAX = 256 << 10
 _PIECE_BYTES = 64 << 10
-# A host gives a sign of life more often than that.
+# A host sends a heartbeat more often than that.
 _SILENCE_S = 60.0
 
 

@@ -1,4 +1,4 @@
-"""Idempotency keys: what an append is answered with when the log has its records already. Pure functions.
+"""Idempotency keys: the answer to an append whose records are in the log already. Pure functions.
 
 The log knows the record of an idempotency key (``key_index`` stores it) as long as the record is within the topic's
 window and not before the log start. A batch has one answer, so it is

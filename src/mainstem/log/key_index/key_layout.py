@@ -5,7 +5,7 @@
     i generation (8) idempotency key        → _REMEMBERED: offset, leader epoch, time of the append
 
 A *generation* is one build of one partition's index: a rebuild writes a new one beside the old one, and the meta entry
-says which is meant. A key of up to 64 bytes is its length (1) and itself; a longer one is 255 and its BLAKE2b digest
+says which one it is. A key of up to 64 bytes is its length (1) and itself; a longer one is 255 and its BLAKE2b digest
 (32). An entry carries the leader epoch that wrote its record: with the log's own list of epochs it tells an entry of a
 record that a power cut took (and whose offset another record has now) from one that holds.
 """

@@ -6,8 +6,8 @@ are JSON, UTF-8; a topic's record is complete, so that the log may be compacted 
 
 * ``{"topic": NAME}`` → ``{"version": 1, "id": ID, "partitions": N, "configs": {…}}``, or with ``"deleted": true``;
 * ``{"producer_ids": true}`` → ``{"version": 1, "next": N}``;
-* ``{"entry": KIND, "of": [PART, …]}`` → ``{"version": 1, "holds": {…}}``, or with ``"deleted": true``: what the broker
-  keeps here and the log does not look into (ACLs, credentials, quotas).
+* ``{"entry": KIND, "of": [PART, …]}`` → ``{"version": 1, "holds": {…}}``, or with ``"deleted": true``: entries of the
+  broker that the log does not interpret (ACLs, credentials, quotas).
 
 Concurrency: owned by one thread. A change waits for the disk: topics are made rarely.
 """

@@ -1,7 +1,8 @@
 """The headers and checksums of what a producer sends, checked before any of it is written. No I/O.
 
-Every batch is proven whole; what the topic does not take is refused with the error that names the reason. The order of
-the checks, and the error of each, are Apache Kafka's. ``append_validation`` checks the records then.
+Every batch is checked as a whole; a batch that the topic does not accept is refused, with the error that names the
+reason. The order of the checks, and the error of each, are Apache Kafka's. ``append_validation`` checks the records
+then.
 
 Deliberate: Kafka answers a codec that does not exist with UNKNOWN_SERVER_ERROR; here it is INVALID_RECORD. A batch with
 a delete horizon, or of a producer without an epoch, is refused; Kafka takes it.

@@ -1,4 +1,4 @@
-"""One flush of a partition: what to sync, and what may be believed when it is done.
+"""One flush of a partition: the files to sync, and the offsets that are durable when it is done.
 
 A flush has three steps, so that the disk work (fdatasync, fsync of directories) can run on another thread:
 ``PartitionLog.start_flush``, on the owner's thread, notes what is dirty. ``Flush.run``, on any thread, syncs exactly

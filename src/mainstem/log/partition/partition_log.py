@@ -505,7 +505,7 @@ class PartitionLog(PartitionReads):
     # The beginning and the end
 
     def delete_records(self, before_offset: int) -> int:
-        """Move the log start to ``before_offset`` (-1: the high watermark) and let go of the segments before it.
+        """Move the log start to ``before_offset`` (-1: the high watermark) and release the segments before it.
 
         Returns the log start offset. The new start survives a restart once the directory's checkpoints are written;
         only then are the old files removed.

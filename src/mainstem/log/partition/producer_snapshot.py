@@ -162,7 +162,7 @@ def list_snapshots(disk: Disk, directory: PurePath) -> list[int]:
 def read_newest_snapshot(
     disk: Disk, directory: PurePath, offsets: tuple[int, int], topic_id: UUID, partition: int
 ) -> ProducerState | None:
-    """The newest state of the log within ``offsets``; snapshots outside, or not to be believed, are removed.
+    """The newest state of the log within ``offsets``; snapshots outside of them, or damaged ones, are removed.
 
     The first is where the log begins: it cannot go on from a snapshot before. The other is the recovery point: what
     follows that may be another log than the one that a snapshot there was taken of.

@@ -65,7 +65,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 _REWRITE_CHUNK_BYTES: Final = 1 << 20
 _EPOCH_MAX: Final = 2**30
-"""The greatest leader epoch that is believed when the checkpoint is gone: more starts than any node has seen."""
+"""The greatest leader epoch that counts when the checkpoint is gone: more starts than any node has seen."""
 
 
 class Partition(NamedTuple):
@@ -474,7 +474,7 @@ class _Recovery:
     def _rebuild_leader_epochs(self, kept_end: int, log_start: int) -> LeaderEpochs:
         """The epochs from their file, if it reaches from the first batch to the last; else from the batches.
 
-        A batch's epoch lies outside its checksum: one that no node has led with is not believed.
+        A batch's epoch lies outside its checksum: one with which no node can have led is ignored.
         """
         epoch_max = self._last_known.leader_epoch_max
         path = self._directory / LEADER_EPOCH_CHECKPOINT

@@ -66,5 +66,5 @@ class LeastRecentlyUsed:
                 return
 
     def forget(self, holder: Holder) -> None:
-        """``holder`` has let go by itself."""
+        """``holder`` has released it by itself."""
         self._holders.pop(holder, None)

@@ -1,4 +1,4 @@
-"""The seal of a segment: what its index files must hold, so that a wrong index is found out before it is believed.
+"""The seal of a segment: the checksums of its index files, so that a wrong index is found before it is used.
 
 Kafka's index files carry no checksum. A ``.seal`` says up to which byte of the ``.log`` they reach, how long each is,
 and the CRC32C of its bytes. An index without a matching seal is thrown away and rebuilt from the ``.log``. The seal

@@ -441,7 +441,7 @@ class Segment:
             if header.last_offset <= after:
                 continue
             if not self._proven.covers(file_position, file_position + header.size_bytes):
-                self.read_batch(place)  # the header is not to be believed before
+                self.read_batch(place)  # the header counts only after that
             if header.max_timestamp >= timestamp_ms:
                 yield place
         if self._lost_until:

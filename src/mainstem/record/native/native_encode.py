@@ -2,7 +2,7 @@
 ``arrow_partition`` call it; nothing else should.
 
 The source is given as notes: where each field lies in memory and how long it is, which the caller has checked against
-the buffers. Invariant: what is written is what ``writer.build_batch`` writes for the same records, and never more than
+the buffers. Invariant: the result equals that of ``writer.build_batch`` for the same records, and is never longer than
 the bound that ``arrow_encode`` computes for the output.
 """
 

@@ -557,7 +557,7 @@ def note_elements(
 def note_kinds(data: Native, starts: Native, ends: Native, kinds: Native, unquoted: Native) -> None:
     """The kind of each text that should be one scalar to its last byte; MISSING where it is not.
 
-    Where ``unquoted`` is 1, what lies between the quotes of a string is meant.
+    Where ``unquoted`` is 1, the place of a string is between its quotes.
     """
     origin = address_of(data)
     for n in range(starts.size):

@@ -4,8 +4,8 @@ Readers are not disturbed: the topic, its offsets and its old records stay.
 The names in brackets are those that ``StepObserver`` is called with.
 
 1. Beside the topics that the pipeline derives, shadow topics are made (``__mainstem_rebuild.<topic>``), and a
-   checkpoint of its own (``__rebuild-<pipeline>``) with the new version's fingerprint. What another version left of
-   these is removed [rebuild:begun]. These prefixes are reserved: no topic or pipeline of an App can have them, so a
+   checkpoint of its own (``__rebuild-<pipeline>``) with the new version's fingerprint. Such topics of an earlier
+   attempt are removed [rebuild:begun]. These prefixes are reserved: no topic or pipeline of an App can have them, so a
    user's topic is never taken for a shadow.
 2. The new version derives all records into the shadow topics [rebuild:derived].
 3. Transactions that the old version's sink, the new one's, or an earlier swap left open in the topics are ended, so
@@ -16,8 +16,8 @@ The names in brackets are those that ``StepObserver`` is called with.
 5. A marker is written beside the new checkpoint: from here on a restart finishes the swap [rebuild:marked].
 6. The old checkpoint is removed [rebuild:removed], the new one takes its place: its query goes on in the topic itself
    [rebuild:swapped].
-7. A progress record is appended: what the new version has read, up to the topic's end, and that it was rebuilt
-   [rebuild:said].
+7. A progress record is appended: the position that the new version has read, up to the topic's end, and that it was
+   rebuilt [rebuild:said].
 8. The shadow topics and their progress are removed [rebuild:cleared], then the marker.
 
 A rebuild that is interrupted before 5 resumes when it is requested again. It computes the difference again, so records

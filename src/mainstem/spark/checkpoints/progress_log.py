@@ -1,10 +1,9 @@
-"""One pipeline's progress records in the log: what was last said, and saying the next.
+"""One pipeline's progress records in the log: reads the last one, and appends the next.
 
-Invariant: what is written is complete (every partition that was ever read or written stays in it), and never goes back
-but when a query starts afresh, without its checkpoint. That its topics were rebuilt stays in it even then.
-Where the newest record may be among those that cannot be read, ``sink`` goes on from the end of the outputs: it covers
-all that was written.
-Owned by one thread.
+Invariant: a record is complete (every partition that was ever read or written stays in it), and its positions never go
+back, except when a query starts without its checkpoint. That its topics were rebuilt stays in it even then. Where the
+newest record may be among those that cannot be read, ``sink`` goes on from the end of the outputs: it covers all that
+was written. Owned by one thread.
 """
 
 from __future__ import annotations

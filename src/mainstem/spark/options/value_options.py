@@ -1,4 +1,4 @@
-"""Options of typed columns: how values are read, and what becomes of one that does not parse. Immutable values.
+"""Options of typed columns: how values are read, and the treatment of one that does not parse. Immutable values.
 
 A value that does not parse never fails a query unasked. By itself its row has nulls. ``columnNameOfCorruptRecord`` adds
 a column with its text; ``deadLetterTopic`` has it appended to a topic, and no row made of it.

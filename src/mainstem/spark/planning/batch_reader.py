@@ -1,7 +1,7 @@
 """A batch read's planning: where it starts and ends, what filters leave of that, and how it is cut into tasks.
 
-What it reads is fixed when Spark plans it, unless it is a pipeline's table: that ends where the checkpoint of the
-current micro-batch says. Made in a short-lived planner process, sent to the tasks pickled.
+Its range is fixed when Spark plans it, except for a pipeline's table: that ends where the checkpoint of the current
+micro-batch says. Made in a short-lived planner process, sent to the tasks pickled.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _after_losses(client: WireClient, options: ReadOptions, found: Subscribed, s
 
 
 def _reader(options: ReadOptions) -> str:
-    """The name that a batch read's losses go by."""
+    """The reader's name in the records of a batch read's losses."""
     return options.group.name or options.group.prefix
 
 

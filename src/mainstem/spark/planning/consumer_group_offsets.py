@@ -2,8 +2,8 @@
 
 The group is for others to look at: the query goes on from its checkpoint and never reads it. So committing must neither
 fail the query nor hold it up: a thread of its own, with its own connection, commits the newest position, once a second
-at most. What fails is said once, and tried again with the
-next position; a group that refuses for good (it has members, an ACL is missing) is left alone.
+at most. A failure is logged once, and tried again with the next position. After a permanent refusal (the group has
+members, an ACL is missing) nothing more is committed.
 
 ``reached``, ``flush`` and ``stop`` belong to the stream's thread; everything shared is under one condition.
 """

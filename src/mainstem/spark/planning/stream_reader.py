@@ -146,7 +146,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---- the steps
 
     def _group(self, since: StreamOffsets) -> str:
-        """The consumer group, which is also the name that losses go by."""
+        """The consumer group, which is also the reader's name in records of losses."""
         named = self._options.group
         if named.name is not None:
             return named.name

@@ -1,8 +1,8 @@
 """An App's own Python files on the path of Spark's workers, so that ``app.py`` may import its neighbors there, too.
 
-The file that declares the App is sent by value with each function (workers cannot import it by its name). What lies
-beside it is imported by name. On one machine workers get the directory itself; on a cluster they get its modules and
-packages (``*.py``) as one archive, whose name says its content. Data files do not travel.
+The file that declares the App is sent by value with each function (workers cannot import it by its name). Files beside
+it are imported by name. On one machine workers get the directory itself; on a cluster they get its modules and packages
+(``*.py``) as one archive, whose name says its content. Data files do not travel.
 
 Called by the driver's thread, once for each session and before a pipeline's function is called.
 """

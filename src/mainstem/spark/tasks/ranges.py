@@ -32,7 +32,8 @@ class OffsetRange:
 class ScanPartition(InputPartition):
     """The input of one task: ranges, read one after the other.
 
-    ``reader`` is the name that losses go by, ``topic_ids`` the ids of the topics that the offsets belong to.
+    ``reader`` is the reader's name in records of losses, ``topic_ids`` the ids of the topics that the offsets belong
+    to.
     """
 
     def __init__(

@@ -3,14 +3,14 @@
 A tombstone gives no row. A value that does not parse is, by ``mode`` (Spark's words): a row of nulls (PERMISSIVE), left
 out and counted on standard error (DROPMALFORMED), or an error that names its offset (FAILFAST). With ``dead_letters``
 it is left out and appended to that topic, before the rows after it are given. A field that does not fit its column is
-null, whatever the mode. The column ``corrupt``, where it is among those of ``schema``, has the text of what did not
-parse or fit, and is null elsewhere; without it, standard error names the partition, the columns and an offset, once a
-minute for each partition and worker process.
+null, whatever the mode. The column ``corrupt``, where it is among those of ``schema``, has the text of a value that did
+not parse or fit, and is null elsewhere; without it, standard error names the partition, the columns and an offset, once
+a minute for each partition and worker process.
 
-**Tables**: the latest value of each key, up to an end offset. What a worker process has read of a table it keeps, up
-to ``KEPT_BYTES_MAX``, and reads only what was appended since; so a small table costs a micro-batch next to nothing.
-What is read is folded into the table as it comes: memory grows with the table, not with the topic's history.
-The cache belongs to one thread: Spark runs one task at a time in a worker process.
+**Tables**: the latest value of each key, up to an end offset. A worker process keeps the tables that it has read, up to
+``KEPT_BYTES_MAX``, and reads only the records appended since. So a small table costs a micro-batch next to nothing.
+Records are folded into the table as they are read: memory grows with the table, not with the topic's history. The cache
+belongs to one thread: Spark runs one task at a time in a worker process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why a pipeline's topics may rightly differ from what a batch derives: what the plan and the log say about it.
+"""Reasons, from the plan and the log, why a pipeline's topics may rightly differ from what a batch derives.
 
 A batch sees all records at once, a stream saw them one micro-batch after the other; for most pipelines that is the
 same. Each caveat is a sentence that says why they may differ here.

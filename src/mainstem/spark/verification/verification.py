@@ -1,5 +1,5 @@
-"""Verifying a pipeline: its function is run once more, as one batch over all that it has read, and what that gives is
-compared with what the pipeline wrote.
+"""Verifying a pipeline: its function is run once more, as one batch over all that it has read, and the result is
+compared with the records that the pipeline wrote.
 
 1. The pipeline's newest progress record says what it has read (``source``), how far it has written (``sink``), and
    where the tables ended that it joined (``tables``).

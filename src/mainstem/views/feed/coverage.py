@@ -9,7 +9,8 @@ record that goes back means that the pipeline was started afresh, and the histor
 * ``covers`` goes backward, from the view to the sources: along each path the newest progress whose ``sink`` is reached;
   where several paths come from one topic, the lowest of them counts.
 
-Both follow streaming inputs only. What a pipeline reads as a table is not covered, and asking for it is an error.
+Both follow streaming inputs only. Positions of topics that a pipeline reads as a table are not covered, and asking for
+one is an error.
 
 A test holds the two to each other: what a wait has reached is covered. Thread-safe: one lock, held for pure work only.
 """

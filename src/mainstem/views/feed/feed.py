@@ -127,7 +127,7 @@ class Feed:
 
     @property
     def end(self) -> Position:
-        """The log's end, as last heard of: that of committed records."""
+        """The end of committed records, as last known."""
         return Position(self._ends)
 
     @property

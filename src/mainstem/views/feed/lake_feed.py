@@ -1,8 +1,8 @@
 """The records of a lake as a feed's steps: for building a view whose history the log has removed.
 
 The lake's files up to the position of one commit of it come first; the log goes on from exactly there
-(`views.feed.feed`, with the store's bookmark): no gap and no overlap. Partitions come one after the other, each in
-the order of its offsets; what a store makes of them depends on the position alone. For one thread.
+(`views.feed.feed`, with the store's bookmark): no gap and no overlap. Partitions come one after the other, each in the
+order of its offsets; so the store's content depends on the position alone. For one thread.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def check_topic_id(topic: TopicMetadata, bookmark: Bookmark) -> None:
 def check_epochs(client: WireClient, topic: TopicMetadata, bookmark: Bookmark) -> None:
     """Raises ViewStoppedError when the log lost records that the view has applied.
 
-    A log that does not serve OffsetForLeaderEpoch is believed.
+    A log that does not serve OffsetForLeaderEpoch is trusted.
     """
     for tp, offset in bookmark.position.items():
         epoch = bookmark.leader_epochs.get(tp)

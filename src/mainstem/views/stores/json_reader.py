@@ -1,9 +1,9 @@
 """Records' JSON values into Arrow columns, in bulk, and the records whose values do not fit: **poison**.
 
-What a value must be is the same for every kind of view, and for every other reader (`schema.json_columns`): UTF-8 text,
-one JSON object at most 400 levels deep, and fit for the columns asked for. A key must be UTF-8 text of at most 60,000
-bytes, which every store can index. A null value is a tombstone. Two things are forgiven that many writers emit: a
-trailing comma (it is taken out of the text that is kept), NaN and Infinity (they stay in it; ``rows.row_of`` answers
+The rules for a value are the same for every kind of view, and for every other reader (`schema.json_columns`): UTF-8
+text, one JSON object at most 400 levels deep, and fit for the columns asked for. A key must be UTF-8 text of at most
+60,000 bytes, which every store can index. A null value is a tombstone. Two things are forgiven that many writers emit:
+a trailing comma (it is taken out of the text that is kept), NaN and Infinity (they stay in it; ``rows.row_of`` answers
 them as null).
 
 Invariant: the verdict on a record, and what is read from it, depend on that record alone, never on its neighbors; else

@@ -2,7 +2,8 @@
 
 A row of a key-value, SQL or search view carries its record's key as ``_key``. What JSON cannot hold is answered as
 text: dates and times in ISO 8601, numbers beyond a double's range, bytes in base64. NaN and Infinity are answered as
-null. A value's own fields give way to what a row says of its record: ``_key``, and ``_score`` of a search.
+null. The fields that a row adds about its record replace a value's own fields of these names: ``_key``, and ``_score``
+of a search.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from mainstem.protocol.messages.list_groups import ListGroupsRequest
 from mainstem.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 
 _OFFSET_FETCH_VERSION_MAX: Final = 9
-"""From version 10 on topics go by their ids."""
+"""From version 10 on topics are named by their ids."""
 
 
 class ListedGroup(NamedTuple):

@@ -161,17 +161,17 @@ class WireClient:
 
     @property
     def brokers(self) -> Mapping[int, Address]:
-        """The brokers by id, as last heard of; empty before the first ``metadata``."""
+        """The brokers by id, as last known; empty before the first ``metadata``."""
         return self._cluster.brokers
 
     @property
     def topics(self) -> Mapping[str, TopicMetadata]:
-        """The topics that were asked for, as last heard of: by these ids and leaders it fetches."""
+        """The topics that were asked for, as last known: fetches use these ids and leaders."""
         return self._cluster.topics
 
     @property
     def cluster(self) -> ClusterMetadata:
-        """All that was last heard of the cluster; empty before the first ``metadata``."""
+        """The last known state of the cluster; empty before the first ``metadata``."""
         return self._cluster
 
     def version_of(self, message: type[Message]) -> int:

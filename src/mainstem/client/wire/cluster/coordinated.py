@@ -1,7 +1,7 @@
 """Requests to coordinators by the Kafka protocol: the coordinator of a group or transactional id is looked up once.
 
 Functions over a ``WireClient``, whose contract they have. A coordinator that has moved is looked for again, until the
-client's time-out. What is known is kept with the client, and used by the thread that uses the client.
+client's time-out. Known coordinators are kept with the client, for the thread that uses the client.
 """
 
 from __future__ import annotations

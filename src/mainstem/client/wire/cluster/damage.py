@@ -4,8 +4,8 @@ A log that proves its batches answers CORRUPT_MESSAGE and says where reading goe
 are the other cases: a batch whose checksum is right and whose records make no sense, and, from a log that does not
 prove what it hands out, a batch with a wrong checksum. Pure functions over the caller's buffer.
 
-A reader steps over whole batches. Behind a damaged batch it must fetch again: the log names the aborted transactions
-of what it hands out, and the damaged batch may be the marker that ends one of them.
+A reader steps over whole batches. After a damaged batch it must fetch again: the log names the aborted transactions of
+each fetch, and the damaged batch may be the marker that ends one of them.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from mainstem.protocol.schema import ZERO_UUID
 from mainstem.record.reader import AbortedTransaction
 
 VERSION_MAX_BY_NAME = 12
-"""From version 13 on topics go by their ids."""
+"""From version 13 on topics are named by their ids."""
 NO_RECORDS = memoryview(b"")
 
 

@@ -1,6 +1,7 @@
 """Connected things to be borrowed: each by one thread at a time, and kept for the next. Thread-safe.
 
-What an interrupt (ctrl-C) leaves in mid-use is closed, not lent again: the answer to what was asked may be on its way.
+A client that an interrupt (ctrl-C) leaves in the middle of a request is closed, and not lent again: the response may
+still arrive.
 """
 
 from __future__ import annotations

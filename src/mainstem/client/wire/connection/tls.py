@@ -1,6 +1,6 @@
 """Connections over TLS: a ``Dial`` and its ``Stream``, with the contract of ``transport``.
 
-A certificate that is not believed is an AuthenticationError: trying again does not help. A connection that ends during
+A certificate that is not trusted is an AuthenticationError: trying again does not help. A connection that ends during
 the handshake is a NotConnectedError like one that is refused: so a log looks that stops or starts just then.
 """
 

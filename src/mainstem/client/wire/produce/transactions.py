@@ -1,8 +1,8 @@
 """A transactional producer by the Kafka protocol: its identity, the partitions of its transaction, and its end.
 
-Records go by ``WireClient.produce``, stamped with ``identity`` and in the name of ``transactional_id``, to partitions
-that were added before; several connections may send them. Every request here may be sent twice: adding is idempotent,
-and a log that raises the epoch with each end (KIP-890) takes a repeated end for what it is.
+Records are sent by ``WireClient.produce``, stamped with ``identity`` and in the name of ``transactional_id``, to
+partitions that were added before; several connections may send them. Every request here may be sent twice: adding is
+idempotent, and a log that raises the epoch with each end (KIP-890) recognizes a repeated end.
 
 Used by one thread at a time.
 """

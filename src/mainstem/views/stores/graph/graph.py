@@ -6,9 +6,9 @@ a graph with few edges stays small to walk however many records there are. ``app
 bookmark, in SQLite's write-ahead log with ``synchronous=NORMAL``: consistent after a power cut, perhaps without the
 last batches.
 
-The account is the digest of everything, kept in the same transaction: what a batch removes is looked up anyway, so that
-it costs a tenth of ``apply``. SQLite lets other processes write at any time, so the digest is taken again when it is
-asked for.
+The account is the digest of everything, kept in the same transaction: removed entries are looked up anyway, so the
+digest costs a tenth of ``apply``. SQLite lets other processes write at any time, so the digest is taken again when it
+is asked for.
 
 Nodes are the text of the record's fields; a node exists while an edge has it. Walks
 (`views.stores.graph.graph_walks`) cost what they visit.

@@ -2,7 +2,7 @@
 
 Each list of files has a DuckDB database of its own in memory, which may read exactly these files and nothing else: no
 other file, not the network, no extension, no setting. A snapshot is a cursor in it with a view over the files and the
-gathered records; the files are never changed, so what it sees cannot change.
+gathered records; the files never change, so its content cannot change.
 
 This module loads neither Iceberg nor the reader of records: a process that only answers SQL stays small.
 

@@ -183,7 +183,7 @@ class MetricsSnapshot(Snapshot):
 
 
 def _doubles(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The nearest doubles. A decimal goes by its text: Arrow's direct cast is off by a bit for some."""
+    """The nearest doubles. A decimal is converted through its text: Arrow's direct cast is off by a bit for some."""
     return column.cast(pa.string()).cast(pa.float64()) if pa.types.is_decimal(column.type) else column
 
 

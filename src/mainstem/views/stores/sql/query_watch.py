@@ -5,8 +5,8 @@ interrupted, and some functions allocate outside of DuckDB's own memory limit. S
 
 1. A query over its time, and all queries when the process holds more than ``memory_max`` bytes, are interrupted.
 2. A query that still runs ``OVERRUN_S`` after its interrupt calls ``on_runaway``: the process that runs it then ends
-   itself and is started again (`views.stores.sql.query_server`; a view host for what it runs itself). By default it is
-   logged.
+   itself and is started again (`views.stores.sql.query_server`; a view host, for queries that it runs itself). By
+   default it is logged.
 
 One instance for each process; its thread runs while queries do. Thread-safe.
 """

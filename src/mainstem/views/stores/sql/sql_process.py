@@ -1,6 +1,6 @@
 """A SQL table in a process of its own (`views.stores.sql.query_process`), as the view host sees it.
 
-A child that ended is started again by the next call. What was committed is in the file: a write whose child ended is
+A child that ended is started again by the next call. Committed data is in the file: a write whose child ended is
 written again, unless its bookmark is there already.
 
 Thread-safe, except that one thread at a time writes, as in `views.stores.store`.

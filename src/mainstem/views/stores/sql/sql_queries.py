@@ -1,4 +1,4 @@
-"""One user's SELECT over a DuckDB cursor, bounded: what every view that answers SQL shares.
+"""One user's SELECT over a DuckDB cursor, bounded: for every view that answers SQL.
 
 A text that is too long or nests too much is refused before it is parsed (`views.stores.sql.query_bounds`). Anything
 but one SELECT statement is refused with a clear word; a watch interrupts it after its time

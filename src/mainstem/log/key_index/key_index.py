@@ -4,13 +4,13 @@ It follows the log like a replica. Invariants:
 
 1. While it is ready, it has an entry for each keyed record in [log start, log end): ``appended`` is called for every
    batch after its bytes are written and before its producer is answered, and a record whose entry could not be written
-   makes the index fail, not the append. Entries may be too many (of records that retention, delete-records or
-   compaction took): readers look into the log, and ``last_offset`` does so where compaction may have been.
-2. Its position is stored with the entries, in one write. After a kill it is at most behind, and catches up from the
-   log when it is opened. After a power cut it may be ahead of the log, too: the leader epoch that every entry and the
-   position carry tells, with the log's list of epochs, where they parted; entries from there on count for nothing.
-3. While a new generation is built from the log up to ``build_end``, what is appended from there on is written to it as
-   it comes; so when the build is taken over, nothing is missing. A build that ends in any other way leaves nothing.
+   makes the index fail, not the append. There may be entries of records that retention, delete-records or compaction
+   removed: readers check the log, and so does ``last_offset`` where compaction may have run.
+2. Its position is stored with the entries, in one write. After a kill it is at most behind, and catches up from the log
+   when it is opened. After a power cut it may also be ahead of the log. Every entry and the position have a leader
+   epoch; with the log's list of epochs it shows where index and log differ, and entries from there on are ignored.
+3. A new generation is built from the log up to ``build_end``; later appends are written to it at once. So nothing is
+   missing when it takes over. A build that ends in any other way leaves no files.
 4. It may be deleted at any time. Without it reads scan, and conditions wait until it is built.
 
 Concurrency: owned by the thread that owns the partition log.

@@ -1,16 +1,19 @@
 """A stream's planning: which offsets each micro-batch reads. Lives in one driver-side process as long as its query.
 
 Spark asks ``latestOffset`` before each micro-batch, so all of it is latency. It answers, step by step:
-1. What ``start`` names is processed: the consumer group learns of it, beside (``consumer_group_offsets``).
-2. What is subscribed, as of a few seconds ago (``subscription``). Partitions that are new begin at their log start.
-3. One Fetch a broker says how far they reach, and waits for news when there is none (``micro_batch_offsets``,
-``latest_offsets``).
-4. Offsets that are not there any more are lost (``losses``): an error, or noted, and the partition goes on after them.
-5. With AvailableNow no further than at the query's start; and by the limits, not all at once (``limits``).
-6. Where the tables end that the query joins; all of it is the micro-batch's end, which Spark writes to its checkpoint.
+1. The offsets of ``start`` are processed: they are committed to the consumer group, in a thread of its own
+   (``consumer_group_offsets``).
+2. The subscribed partitions, as of a few seconds ago (``subscription``). New partitions begin at their log start.
+3. One Fetch for each broker gives their ends, and waits for records if there are none (``micro_batch_offsets``,
+   ``latest_offsets``).
+4. Offsets that the log has removed are lost (``losses``): that is an error, or it is noted and the partition goes on
+   after them.
+5. With AvailableNow the ends are those at the query's start. The limits cut the range (``limits``).
+6. The ends of the tables that the query joins are added. All of this is the micro-batch's end, which Spark writes to
+   its checkpoint.
 
-Invariants: the end offsets alone say what the micro-batch reads (``StreamOffsets.starts`` included), so that it is the
-same when it is run again; ends are last stable offsets; ``start`` itself comes back when there is nothing to do.
+Invariants: the end offsets (with ``StreamOffsets.starts``) alone decide which records the micro-batch reads, so a
+repeated one reads the same; ends are last stable offsets; ``start`` itself comes back when there is nothing to do.
 Owned by Spark's one thread there.
 """
 

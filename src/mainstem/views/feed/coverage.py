@@ -12,7 +12,7 @@ record that goes back means that the pipeline was started afresh, and the histor
 Both follow streaming inputs only. Positions of topics that a pipeline reads as a table are not covered, and asking for
 one is an error.
 
-A test holds the two to each other: what a wait has reached is covered. Thread-safe: one lock, held for pure work only.
+A test compares the two: a position that a wait has reached is covered. Thread-safe: one lock, held for pure work only.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where a view's poison goes: a topic of its own, with the reason and the place it came from as headers.
 
 Key and value are those of the poison record; the headers are those of ``mainstem.client.dead_letter_headers`` and
-``mainstem.view``. They are durable before the view moves on; after a
-crash in between a letter may be there twice; its offset shows that. Thread-safe, as the log's client is.
+``mainstem.view``. They are durable before the view moves on; after a crash in between a dead letter may be there twice;
+its offset shows that. Thread-safe, as the log's client is.
 
 A letter that is too large for the topic goes without its value, and if need be without its key: the offset still
 finds the record. That costs no other letter anything, so a large one is sent alone.

@@ -13,8 +13,8 @@ A round:
    snapshots and past states of the view invalid (``Version.mark_unverified``).
 
 A rebuild, a verification, a deletion or a stop takes precedence: ``giving_way`` ends a round within a fetch, without a
-result. A round leaves out what it cannot judge: a kind whose entries do not go by keys, a fold over a log that has lost
-its beginning, and a difference where compaction has passed the position of the view.
+result. A round leaves out what it cannot decide: a kind whose entries do not belong to keys, a fold over a log that has
+lost its beginning, and a difference at a position before which compaction has removed records.
 
 Concurrency: ``round`` is for one thread at a time; everything else for any.
 """

@@ -2,16 +2,16 @@
 
 Every record counts once, whether or not it has a key; tombstones are counted apart and take nothing back. The state is
 a mapping of label combinations to ``Figures`` that is never changed, only replaced, together with its bookmark: so a
-snapshot is a reference, and what is applied is seen whole or not at all.
+snapshot is a reference, and readers see each apply whole or not at all.
 
 ``metrics.json`` holds one state with its bookmark. It is replaced by a rename after a sync, every second or so and when
-the store is closed. A process that is killed loses what came after the last one; the log has it: the feed goes on from
-the bookmark that is in the file, and the view answers when it has read on to the log's end (``ViewStore.is_volatile``).
+the store is closed. A process that is killed loses the records since then, and reads them again: the feed goes on from
+the bookmark in the file, and the view answers when it has reached the log's end (``ViewStore.is_volatile``).
 
-**How many combinations.** At most ``labels_max``; beyond that the first ones in the order of their labels' text keep
-figures of their own and all others are counted together, every label being ``__other__``. Which ones these are depends
-on what records there were and not on their order, as the contract of the stores demands: "the first that came" would
-not, where a topic has several partitions. A label's text is cut at 200 characters; a field that is null or missing is
+**How many combinations.** At most ``labels_max`` have figures of their own: the first in the order of their labels'
+text. All others are counted together, with ``__other__`` for every label. So the figures depend on the set of records
+and not on their order, as the contract of stores requires. (The order in which combinations first occur would depend on
+how the partitions of a topic interleave.) A label's text is cut at 200 characters; a field that is null or missing is
 the empty text.
 
 **Decimals.** A value is read as ``DOUBLE``, or, where the topic's schema says ``DECIMAL``, as that type and then as the

@@ -18,7 +18,7 @@ PUBLIC_METHODS_MAX = 15
 # Name → the number it has today. A line here may only shrink or go.
 MANY_METHODS = {
     "src/mainstem/log/segments/segment.py:Segment": 28,
-    "src/mainstem/testing/disk.py:FaultyDisk": 21,  # one for each call of the Disk port, and its faults
+    "src/mainstem/testing/disk.py:FaultyDisk": 20,  # one for each call of the Disk port, and its faults
 }
 
 

@@ -81,7 +81,7 @@ def test_options_of_a_log_are_hashed_with_their_security_and_show_no_secret() ->
             "write ScramLogin",
         ),
         ({"kafka.sasl.jaas.config": JAAS, "kafka.sasl.mechanism": "PLAIN"}, "is PLAIN, beside ScramLoginModule"),
-        ({"kafka.sasl.mechanism": "GSSAPI"}, "'GSSAPI': there are"),
+        ({"kafka.sasl.mechanism": "GSSAPI"}, "'GSSAPI': use one of"),
         ({"kafka.sasl.username": "a"}, "needs sasl.username and sasl.password"),
         ({"kafka.security.protocol": "SSL", "kafka.sasl.password": SECRET}, "sasl.mechanism does nothing with"),
         ({"kafka.security.protocol": "TLS"}, "use one of PLAINTEXT"),

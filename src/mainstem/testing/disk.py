@@ -235,10 +235,6 @@ class FaultyDisk:
         """The content of a file that programs see."""
         return bytes(self._content(path).seen)
 
-    def durable_content(self, path: PurePath) -> bytes:
-        """The content of a file that every power cut leaves, if its name survives."""
-        return self._content(path).on_platter
-
     def used_bytes(self) -> int:
         """The size of all files."""
         return sum(len(content.seen) for content in self._all_contents(self._root))

@@ -66,10 +66,9 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class LakeStatistics:
-    """The files, how many records are in none yet, and up to where the files go."""
+    """The files, and the position up to which they have the records."""
 
     files: tuple[LakeFile, ...]
-    gathered_records: int
     committed: Position
 
 
@@ -157,7 +156,7 @@ class LakeStore(ViewStore):
     def statistics(self) -> LakeStatistics:
         """How the lake is stored. From any thread."""
         state = self._state
-        return LakeStatistics(state.files, state.gathered.rows, self._committed.position)
+        return LakeStatistics(state.files, self._committed.position)
 
     def close(self) -> None:
         try:

@@ -19,6 +19,7 @@ PACKAGES = sorted(path.parent for path in SOURCE.rglob("__init__.py"))
 SHARED_NAMES = {
     "Answer": "one thing on both sides of HTTP: the view host's and the client's",
     "Change": "one thing on both sides of HTTP: the view host's and the client's",
+    "Column": "a column of a schema, and a column of values as they were decoded",
     "NewRecord": "the client's has a topic's partition to be chosen, the record format's is what a batch holds",
     "ReadOptions": "options of one read: of a view's answer, and of Spark's data source",
     "Topic": "Kafka's word: the App declares one, the log has one",

@@ -28,6 +28,7 @@ _NOT_YET = (
     "src/mainstem/registry/",
     "src/mainstem/encodings/",
     "src/mainstem/gateway/registry/",
+    "src/mainstem/record/native/",
     "src/mainstem/views/stores/table/",
     "docs/postgres.md",
     "docs/registry.md",

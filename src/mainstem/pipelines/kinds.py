@@ -31,7 +31,7 @@ _BUCKETS_MAX: Final = 200
 _MINUTES_MAX: Final = 1_440
 _LABELS_MAX: Final = 10_000
 SINKS_TABLE: Final = "mainstem_sinks"
-"""The table beside a sink's own that keeps its position."""
+"""The table beside a sink's own in which its position stands."""
 _TABLE_BYTES_MAX: Final = 45  # PostgreSQL's names have 63 bytes; a table that is being built has a longer name
 
 

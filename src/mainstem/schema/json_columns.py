@@ -48,7 +48,7 @@ class JsonField:
     as_text: bool = False
 
 
-class DecodedColumn(NamedTuple):
+class Column(NamedTuple):
     """A column, and in which rows a value that is not null does not fit (None: in no row)."""
 
     array: pa.Array
@@ -58,7 +58,7 @@ class DecodedColumn(NamedTuple):
 class JsonColumns(NamedTuple):
     """``columns`` as the fields were asked for; ``verdicts``: ``GOOD``, or why a value is not one JSON object."""
 
-    columns: list[DecodedColumn]
+    columns: list[Column]
     verdicts: Numbers
     cells: list[Cells]
 
@@ -208,7 +208,7 @@ def _names(names: tuple[str, ...]) -> tuple[Numbers, Numbers]:
 # ---- columns
 
 
-def _column(cells: Cells, field: JsonField) -> DecodedColumn:
+def _column(cells: Cells, field: JsonField) -> Column:
     if pa.types.is_nested(field.type) and field.as_text:
         return _checked_text(cells, _nested(cells, field.type).misfits)
     if pa.types.is_binary(field.type):
@@ -216,9 +216,9 @@ def _column(cells: Cells, field: JsonField) -> DecodedColumn:
     return _typed(cells, field.type)
 
 
-def _typed(cells: Cells, kind: pa.DataType) -> DecodedColumn:
+def _typed(cells: Cells, kind: pa.DataType) -> Column:
     if pa.types.is_string(kind):
-        return DecodedColumn(_texts(cells), None)
+        return Column(_texts(cells), None)
     if pa.types.is_boolean(kind):
         true = cells.of(native.TRUE)
         return _fitting(cells, true, true | cells.of(native.FALSE), kind)
@@ -234,27 +234,27 @@ def _typed(cells: Cells, kind: pa.DataType) -> DecodedColumn:
         return _binary_column(cells, as_text=False)
     if pa.types.is_nested(kind):
         return _nested(cells, kind)
-    return DecodedColumn(pa.nulls(len(cells.kinds), kind), cells.present)
+    return Column(pa.nulls(len(cells.kinds), kind), cells.present)
 
 
-def _fitting(cells: Cells, values: Numbers, fits: Numbers, kind: pa.DataType) -> DecodedColumn:
+def _fitting(cells: Cells, values: Numbers, fits: Numbers, kind: pa.DataType) -> Column:
     """The values where they fit, in the type's own storage."""
     if fits.all():
         array, misfits = pa.array(values), None
     else:
         array, misfits = pa.array(values, mask=~fits), cells.present & ~fits
     array = array if array.type == kind else array.view(kind)
-    return DecodedColumn(array, misfits if misfits is not None and misfits.any() else None)
+    return Column(array, misfits if misfits is not None and misfits.any() else None)
 
 
-def _integer_column(cells: Cells, kind: pa.DataType) -> DecodedColumn:
+def _integer_column(cells: Cells, kind: pa.DataType) -> Column:
     values, fits = np.zeros(len(cells.kinds), np.int64), np.zeros(len(cells.kinds), np.uint8)
     native_read = cells_of.read_integers
     native_read(cells.data, cells.starts, cells.ends, cells.kinds, kind.bit_width, values, fits)
     return _fitting(cells, values.astype(kind.to_pandas_dtype()), fits.astype(np.bool_), kind)
 
 
-def _float_column(cells: Cells, kind: pa.DataType) -> DecodedColumn:
+def _float_column(cells: Cells, kind: pa.DataType) -> Column:
     count = len(cells.kinds)
     values, fits, left = np.zeros(count), np.zeros(count, np.uint8), np.zeros(count, np.uint8)
     is_single = bool(pa.types.is_float32(kind))
@@ -285,7 +285,7 @@ def _long_float(text: str, kind: pa.DataType) -> float:
         return number if pa.types.is_float64(kind) or abs(number) <= 1 else float("inf")
 
 
-def _decimal_column(cells: Cells, kind: pa.DataType) -> DecodedColumn:
+def _decimal_column(cells: Cells, kind: pa.DataType) -> Column:
     numbers = _numbers_in_strings(cells)
     values, fits = np.zeros((len(cells.kinds), 2), np.uint64), np.zeros(len(cells.kinds), np.uint8)
     cells_of.read_decimals(
@@ -294,7 +294,7 @@ def _decimal_column(cells: Cells, kind: pa.DataType) -> DecodedColumn:
     validity = pa.array(fits.astype(np.bool_)).buffers()[1]
     array = pa.Array.from_buffers(kind, len(fits), [validity, pa.py_buffer(values)])
     misfits = cells.present & (fits == 0)
-    return DecodedColumn(array, misfits if misfits.any() else None)
+    return Column(array, misfits if misfits.any() else None)
 
 
 def _numbers_in_strings(cells: Cells, wanted: Sequence[int] = (native.INTEGER, native.FRACTION)) -> Cells:
@@ -310,7 +310,7 @@ def _numbers_in_strings(cells: Cells, wanted: Sequence[int] = (native.INTEGER, n
     return Cells(plain.data, plain.starts + shift, plain.ends - shift, np.where(inside, kinds, plain.kinds))
 
 
-def _time_column(cells: Cells, kind: pa.DataType) -> DecodedColumn:
+def _time_column(cells: Cells, kind: pa.DataType) -> Column:
     plain = cells.unescaped()
     is_date = bool(pa.types.is_date32(kind))
     values, fits = np.zeros(len(plain.kinds), np.int64), np.zeros(len(plain.kinds), np.uint8)
@@ -318,7 +318,7 @@ def _time_column(cells: Cells, kind: pa.DataType) -> DecodedColumn:
     return _fitting(cells, values.astype(np.int32) if is_date else values, fits.astype(np.bool_), kind)
 
 
-def _binary_column(cells: Cells, *, as_text: bool) -> DecodedColumn:
+def _binary_column(cells: Cells, *, as_text: bool) -> Column:
     texts = _texts(cells.only(cells.of(native.TEXT) | cells.of(native.ESCAPED)))
     fits = np.asarray(pc.fill_null(pc.match_substring_regex(texts, _BASE64), False))
     misfits = cells.present & ~fits
@@ -327,11 +327,11 @@ def _binary_column(cells: Cells, *, as_text: bool) -> DecodedColumn:
     if not as_text:
         decoded = [None if text is None else base64.b64decode(text) for text in texts.to_pylist()]
         texts = pa.array(decoded, pa.binary())
-    return DecodedColumn(texts, misfits if misfits.any() else None)
+    return Column(texts, misfits if misfits.any() else None)
 
 
-def _checked_text(cells: Cells, misfits: Numbers | None) -> DecodedColumn:
-    return DecodedColumn(_texts(cells if misfits is None else cells.only(~misfits)), misfits)
+def _checked_text(cells: Cells, misfits: Numbers | None) -> Column:
+    return Column(_texts(cells if misfits is None else cells.only(~misfits)), misfits)
 
 
 def _text_buffers(cells: Cells) -> _TextBuffers:
@@ -353,7 +353,7 @@ def _texts(cells: Cells) -> pa.Array:
 # ---- nested columns
 
 
-def _nested(cells: Cells, kind: pa.DataType) -> DecodedColumn:
+def _nested(cells: Cells, kind: pa.DataType) -> Column:
     """Lists, objects and maps: a part that does not fit makes that the whole does not."""
     if pa.types.is_struct(kind):
         return _struct_column(cells, kind)
@@ -361,10 +361,10 @@ def _nested(cells: Cells, kind: pa.DataType) -> DecodedColumn:
         return _map_column(cells, kind)
     if pa.types.is_list(kind):
         return _list_column(cells, kind)
-    return DecodedColumn(pa.nulls(len(cells.kinds), kind), cells.present)
+    return Column(pa.nulls(len(cells.kinds), kind), cells.present)
 
 
-def _struct_column(cells: Cells, kind: pa.DataType) -> DecodedColumn:
+def _struct_column(cells: Cells, kind: pa.DataType) -> Column:
     is_object = cells.of(native.OBJECT)
     names, name_ends = _names(tuple(field.name for field in kind))
     shape = (kind.num_fields, len(cells.kinds))
@@ -382,20 +382,20 @@ def _struct_column(cells: Cells, kind: pa.DataType) -> DecodedColumn:
     array = pa.StructArray.from_arrays(
         [part.array for part in parts], fields=list(kind), mask=pa.array(~is_object | misfits)
     )
-    return DecodedColumn(array, misfits if misfits.any() else None)
+    return Column(array, misfits if misfits.any() else None)
 
 
-def _list_column(cells: Cells, kind: pa.DataType) -> DecodedColumn:
+def _list_column(cells: Cells, kind: pa.DataType) -> Column:
     is_list = cells.of(native.LIST)
     elements = _elements(cells, is_list, is_map=False)
     part = _typed(elements.values, kind.value_type)
     misfits = (cells.present & ~is_list) | _parents(elements, part.misfits)
     mask = pa.array(~is_list | misfits)
     array = pa.ListArray.from_arrays(pa.array(elements.offsets), part.array, type=kind, mask=mask)
-    return DecodedColumn(array, misfits if misfits.any() else None)
+    return Column(array, misfits if misfits.any() else None)
 
 
-def _map_column(cells: Cells, kind: pa.DataType) -> DecodedColumn:
+def _map_column(cells: Cells, kind: pa.DataType) -> Column:
     is_object = cells.of(native.OBJECT)
     elements = _elements(cells, is_object, is_map=True)
     key, names = kind.key_type, elements.names
@@ -412,7 +412,7 @@ def _map_column(cells: Cells, kind: pa.DataType) -> DecodedColumn:
         pa.StructArray.from_arrays([_without_null(keys.array), items.array], names=["key", "value"]),
         mask=mask,
     )
-    return DecodedColumn(_as_map(array, kind), misfits if misfits.any() else None)
+    return Column(_as_map(array, kind), misfits if misfits.any() else None)
 
 
 class _Elements(NamedTuple):

@@ -28,7 +28,7 @@ def varint_bytes(number: Native) -> Native:
 
 @helper
 def put_varint(at: Native, number: Native) -> Native:
-    """Write the number at this address; the address after it."""
+    """Write the number at this address; the address behind it."""
     rest = _zigzag(number)
     while rest >= 0x80:
         store_byte(at, np.int64(rest & np.uint64(0x7F)) | 0x80)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from mainstem.registry import errors
+from mainstem.registry.data_contracts import with_contract
 from mainstem.registry.formats.schema_format import Incompatibility, InvalidSchemaError, ParsedSchema
 from mainstem.registry.parsing import (
     SPELLINGS_MAX,
@@ -42,7 +43,8 @@ def register(
     request = replace(request, references=resolved_references(state, request.references))
     parsed = parse_request(request, reference_texts(state, request.references))
     content = _content(state, subject, request, parsed, normalize=normalize or is_normalizing(state, subject))
-    existing = _find(state, state.versions(subject), request, content, parsed)
+    config = {} if request.id is not None else state.config(subject)
+    existing = _find(state, _alike(state.versions(subject), request, config), content, parsed)
     if request.id is not None:
         return _import(state, subject, request, content, existing)
     if existing is not None and request.version in (None, existing.version):
@@ -95,7 +97,8 @@ def look_up(
     request = replace(request, references=resolved_references(state, request.references))
     parsed = parse_request(request, reference_texts(state, request.references))
     content = _content(state, subject, request, parsed, normalize=normalize or is_normalizing(state, subject))
-    found = _find(state, versions, request, content, parsed, normalize=normalize)
+    alike = [*_alike(versions, request, {}), *_alike(versions, request, state.config(subject))]
+    found = _find(state, alike, content, parsed, normalize=normalize)
     if found is None:
         raise errors.schema_not_found()
     return found
@@ -187,31 +190,32 @@ def require_writable(state: RegistryState, subject: str, *, is_import: bool = Fa
 def _content(
     state: RegistryState, subject: str, request: SchemaRequest, parsed: ParsedSchema, *, normalize: bool
 ) -> Content:
-    """The content that is stored for a request; metadata and rules that it lacks come from the latest version."""
+    """The content that is stored for a request: metadata and rules that it lacks come from the latest version.
+
+    The subject's config adds to both. A schema that is imported stays as it was sent.
+    """
     text = parsed.normalized() if normalize else parsed.canonical
-    metadata, rule_set = request.metadata, request.rule_set
+    if request.id is not None:
+        return Content(request.schema_type, text, request.references, request.metadata, request.rule_set)
     versions = state.versions(subject)
-    if versions:
-        latest = versions[-1].content
+    latest = versions[-1].content if versions else None
+    metadata, rule_set = request.metadata, request.rule_set
+    if latest is not None:
         metadata = latest.metadata if metadata is None else metadata
         rule_set = latest.rule_set if rule_set is None else rule_set
+    metadata, rule_set = with_contract(state.config(subject), metadata, rule_set)
     return Content(request.schema_type, text, request.references, metadata, rule_set)
 
 
 def _find(
     state: RegistryState,
-    versions: Sequence[StoredSchema],
-    request: SchemaRequest,
+    alike: Sequence[StoredSchema],
     content: Content,
     parsed: ParsedSchema,
     *,
     normalize: bool = False,
 ) -> StoredSchema | None:
-    """The latest of these versions with this content. Another program may have stored it in another spelling.
-
-    Metadata and rules count where the request gives them.
-    """
-    alike = [each for each in reversed(versions) if _is_alike(each.content, request)]
+    """The first of these versions with this schema. Another program may have stored it in another spelling."""
     for each in alike:
         if each.content.text == content.text:
             return each
@@ -223,12 +227,22 @@ def _find(
     return None
 
 
-def _is_alike(content: Content, request: SchemaRequest) -> bool:
-    return (
-        (content.schema_type, content.references) == (request.schema_type, request.references)
-        and request.metadata in (None, content.metadata)
-        and request.rule_set in (None, content.rule_set)
-    )
+def _alike(versions: Sequence[StoredSchema], request: SchemaRequest, config: Document) -> list[StoredSchema]:
+    """The versions that may be what a request means, the latest first: all but their text is compared.
+
+    Metadata and rules count where the request gives them. What the config adds has to be there in any case.
+    """
+    metadata, rule_set = with_contract(config, request.metadata, request.rule_set)
+
+    def is_alike(content: Content) -> bool:
+        if (content.schema_type, content.references) != (request.schema_type, request.references):
+            return False
+        has = (content.metadata, content.rule_set)
+        if (request.metadata is None or request.rule_set is None) and with_contract(config, *has) != has:
+            return False
+        return (request.metadata is None or metadata == has[0]) and (request.rule_set is None or rule_set == has[1])
+
+    return [each for each in reversed(versions) if is_alike(each.content)]
 
 
 def _group_of(content: Content, group: str) -> object:

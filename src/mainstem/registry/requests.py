@@ -107,7 +107,7 @@ def read_config(body: Mapping[str, Any]) -> Document:
         if name in body:
             if body[name] is not None and not isinstance(body[name], kind):
                 raise RegistryError(42203, f"invalid {name}: send a JSON value of type {kind.__name__}")
-            _check_extra(name, body[name])
+            check_extra(name, body[name])
             changes[name] = body[name]
     return changes
 
@@ -136,11 +136,12 @@ def _extra(body: Mapping[str, Any], name: str) -> str | None:
     given = body.get(name)
     if given is not None and not isinstance(given, dict):
         raise invalid_schema(f"invalid {name}: send a JSON object")
-    _check_extra(name, given)
+    check_extra(name, given)
     return sorted_json(given)
 
 
-def _check_extra(name: str, given: Any) -> None:
+def check_extra(name: str, given: Any) -> None:
+    """Raises RegistryError 42201 for metadata or rules that are too large."""
     text = sorted_json(given) or ""
     if len(text) > _EXTRAS_BYTES_MAX or is_too_deep(text):
         raise invalid_schema(f"{name} is too large, or nested too deeply")

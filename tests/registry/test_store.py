@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,9 +11,11 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.errors import ConfigError
+from mainstem.registry import registration
 from mainstem.registry.errors import RegistryError
 from mainstem.registry.registry import Registry
 from mainstem.registry.requests import SchemaRequest
+from mainstem.schemas_topic.state import RegistryState
 
 
 def avro(name: str) -> SchemaRequest:
@@ -45,6 +48,60 @@ def test_a_registry_sees_what_another_has_answered(registry_log: Log, topic: str
         with pytest.raises(RegistryError) as found:
             second.versions("s1")
         assert found.value.code == 40401
+
+
+def test_readers_do_not_wait_for_a_comparison(registry_log: Log, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = Registry(registry_log, topic)
+    registry.register("slow", avro("a"))
+    begun, may_end = threading.Event(), threading.Event()
+    compared: list[int] = []
+
+    def compare(state: RegistryState, subject: str, *_: object, **__: object) -> list[str]:
+        before = len(state.versions(subject))
+        begun.set()
+        assert may_end.wait(60)
+        compared.append(len(state.versions(subject)) - before)
+        return []
+
+    monkeypatch.setattr(registration, "compare", compare)
+    with ThreadPoolExecutor(1) as threads, Log(registry_log.bootstrap) as other:
+        running = threads.submit(registry.compare, "slow", avro("b"))
+        try:
+            assert begun.wait(60)
+            Registry(other, topic).register("slow", avro("b"))
+            assert registry.versions("slow") == [1, 2]
+            assert registry.register("slow", avro("c")).version == 3
+            assert [each.version for each in registry.with_id(".", 2)] == [2]
+        finally:
+            may_end.set()
+        assert running.result(60) == []
+    assert compared == [0], "the state changed under a comparison"
+    assert registry.versions("slow") == [1, 2, 3]
+
+
+@pytest.mark.parametrize("permanent", [False, True])
+def test_what_another_product_wrote_is_removed_under_its_own_key(
+    registry_log: Log, topic: str, *, permanent: bool
+) -> None:
+    """Karapace orders a key's fields in another way: to compaction that is another key."""
+    registry_log.create_topic(topic, partitions=1, configs={"cleanup.policy": "compact"})
+    theirs = json.dumps({"subject": "a", "version": 1, "magic": 1, "keytype": "SCHEMA"})
+    value = {"subject": "a", "version": 1, "id": 1, "schema": '"long"', "deleted": False}
+    registry_log.append(topic, json.dumps(value), key=theirs, partition=0)
+    config_key = json.dumps({"subject": "a", "magic": 0, "keytype": "CONFIG"})
+    registry_log.append(topic, '{"compatibilityLevel":"NONE"}', key=config_key, partition=0)
+    registry = Registry(registry_log, topic)
+    registry.delete_version("a", 1)
+    if permanent:
+        registry.delete_version("a", 1, permanent=True)
+    latest = {record.key: record.value for record in registry_log.read(topic)}
+    compacted = RegistryState()
+    for key, last in latest.items():
+        if key is not None and last is not None:
+            compacted.apply(key, last, 0)
+    assert [each.version for each in compacted.versions("a", deleted=True)] == ([] if permanent else [1])
+    assert compacted.versions("a") == []
+    assert ("a" in compacted.configs) is not permanent
 
 
 def test_records_of_others_are_read_as_they_are(registry_log: Log, topic: str) -> None:

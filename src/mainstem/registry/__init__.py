@@ -2,6 +2,7 @@
 
 - ``registry``: the operations
 - ``registration``, ``deletion``, ``settings``: their steps over a state
+- ``associations``: subjects of topics
 - ``store``: reads and writes the topic, as if there were one registry only
 - ``data_contracts``: what a config adds to schemas
 - ``parsing``: schemas with their references

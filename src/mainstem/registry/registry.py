@@ -7,9 +7,11 @@ raises RegistryError as its name in ``errors`` says, and LogUnavailableError.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 from mainstem.client.log import Log
-from mainstem.registry import deletion, errors, registration, settings
+from mainstem.registry import associations, deletion, errors, registration, settings
+from mainstem.registry.associations import AssociationFilter, AssociationRequest
 from mainstem.registry.formats.schema_format import ParsedSchema
 from mainstem.registry.parsing import (
     SPELLINGS_MAX,
@@ -20,8 +22,9 @@ from mainstem.registry.parsing import (
     resolved_references,
 )
 from mainstem.registry.requests import LATEST, SchemaRequest
-from mainstem.registry.store import Store
+from mainstem.registry.store import Records, Store
 from mainstem.schemas_topic.records import SCHEMAS_TOPIC, Content, Document, StoredSchema
+from mainstem.schemas_topic.state import RegistryState
 from mainstem.schemas_topic.subjects import GLOBAL
 
 
@@ -32,6 +35,8 @@ class Registry:
         self._store = Store(log, topic)
         self.settings = RegistrySettings(self._store)
         """Contexts, configs and modes."""
+        self.associations = RegistryAssociations(self._store, self.register)
+        """Which subject a topic's keys or values belong to."""
 
     # ---- registering
 
@@ -47,7 +52,7 @@ class Registry:
     ) -> StoredSchema:
         """The version of a subject that has this schema."""
         self._prepare(subject, request)
-        with self._store.reading() as state:
+        with self._store.borrowing() as state:
             return registration.look_up(state, state.aliased(subject), request, normalize=normalize, deleted=deleted)
 
     def compare(
@@ -55,7 +60,7 @@ class Registry:
     ) -> list[str]:
         """Why a schema would break the subject's compatibility level; empty when it would not."""
         self._prepare(subject, request)
-        with self._store.reading() as state:
+        with self._store.borrowing() as state:
             return registration.compare(state, state.aliased(subject), request, version, normalize=normalize)
 
     def _prepare(self, subject: str, request: SchemaRequest) -> None:
@@ -159,6 +164,8 @@ class Registry:
             raise errors.schema_not_found(guid[:100])
         return found
 
+    # ---- parsed schemas
+
     def parsed(self, content: Content) -> ParsedSchema:
         """A stored content, parsed with its references."""
         with self._store.known() as state:
@@ -211,6 +218,45 @@ class RegistrySettings:
     def delete_mode(self, subject: str, *, recursive: bool = False) -> str:
         """Take a mode back; the result is what it was."""
         return self._store.write(lambda state: settings.delete_mode(state, subject, recursive=recursive))
+
+
+class RegistryAssociations:
+    """The associations of a registry; ``Registry.associations`` is one."""
+
+    def __init__(self, store: Store, register: Callable[..., StoredSchema]) -> None:
+        self._store = store
+        self._register = register
+
+    def find(self, step: Callable[[RegistryState], list[Document]]) -> list[Document]:
+        """The associations that a step of ``associations`` finds."""
+        with self._store.reading() as state:
+            return step(state)
+
+    def associate(
+        self, request: AssociationRequest, *, replaces: bool, dry_run: bool = False
+    ) -> list[tuple[Document, StoredSchema | None]]:
+        """Make associations, and register the schemas that come with them; the result has both."""
+        schemas = [
+            None
+            if each.schema is None or dry_run
+            else self._register(each.subject, each.schema, normalize=each.normalize)
+            for each in request.associations
+        ]
+
+        def step(state: RegistryState) -> tuple[Records, list[Document]]:
+            records, result = associations.associate(state, request, replaces=replaces)
+            return [] if dry_run else records, result
+
+        return list(zip(self._store.write(step), schemas, strict=True))
+
+    def delete(self, resource_id: str, wanted: AssociationFilter, *, cascades: bool, dry_run: bool = False) -> None:
+        """Remove associations of a resource."""
+
+        def step(state: RegistryState) -> tuple[Records, None]:
+            records, result = associations.delete_associations(state, resource_id, wanted, cascades=cascades)
+            return [] if dry_run else records, result
+
+        self._store.write(step)
 
 
 @functools.lru_cache(maxsize=4)

@@ -11,8 +11,9 @@ write takes these steps:
 
 So between step 3 and the commit no other registry has written, and two registrations of one schema get one id.
 
-Contract: thread-safe; one lock around the state, which is never held while the log is asked. A read reflects every
-write that was answered before it began, by any store. A write is answered when its records are durable and readable.
+Contract: thread-safe; one lock around the state, which is never held while the log is asked or schemas are compared. A
+read reflects every write that was answered before it began, by any store. A write is answered when its records are
+durable and readable.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ class Store:
         self._writing = threading.Lock()
         self._is_compacted = False
         self._state = RegistryState()
+        self._borrowers: set[object] = set()
+        """Threads that use the state without the lock; a new set with each state."""
         self._position: Position | None = None
         """How far the state goes; None before the topic was read."""
 
@@ -81,6 +84,23 @@ class Store:
         self._read_on()
         with self._lock:
             yield self._state
+
+    @contextmanager
+    def borrowing(self) -> Iterator[RegistryState]:
+        """The state up to the topic's end, for work that may last: it does not change, and no other caller waits.
+
+        What is read from the topic meanwhile goes into a copy, which is the store's state from then on.
+        """
+        self._read_on()
+        borrower = object()
+        with self._lock:
+            state, borrowers = self._state, self._borrowers
+            borrowers.add(borrower)
+        try:
+            yield state
+        finally:
+            with self._lock:
+                borrowers.discard(borrower)
 
     def write(self, decide: Callable[[RegistryState], tuple[Records, _Result]]) -> _Result:
         """Write the records that ``decide`` makes of the state; returns its result. It may be called several times.
@@ -102,16 +122,17 @@ class Store:
         raise UnavailableError("other registries keep writing to the same topic; try again later")
 
     def _attempt(self, decide: Callable[[RegistryState], tuple[Records, _Result]]) -> _Result:
-        with self.reading() as state:
+        with self.borrowing() as state:
             records, result = decide(state)
         if not records:
             return result
         self._ensure_topic()
         with self._log.transaction(self._transactional_id, timeout_s=_TRANSACTION_S) as transaction:
-            with self.reading() as state:
+            with self.borrowing() as state:
                 records, result = decide(state)
-            for key, value in records:
-                transaction.append(self._topic, value, key=key, partition=0)
+                written = [(each, value) for key, value in records for each in state.spellings(key)]
+            for each, value in written:
+                transaction.append(self._topic, value, key=each, partition=0)
         if records:
             self._await(transaction.position)
         return result
@@ -141,7 +162,7 @@ class Store:
             except (UnknownTopicError, OffsetOutOfRangeError):
                 # the topic was removed, or made again: what is in it now is all that counts
                 with self._lock:
-                    self._state, self._position = RegistryState(), None
+                    self._state, self._borrowers, self._position = RegistryState(), set(), None
                 if self._topic in self._log.topics():
                     self._take_in()
 
@@ -149,6 +170,8 @@ class Store:
         reader = self._log.read(self._topic, start=self._position or "earliest")
         while records := list(itertools.islice(reader, _RECORDS_AT_ONCE)):
             with self._lock:
+                if self._borrowers:
+                    self._state, self._borrowers = self._state.copy(), set()
                 for record in records:
                     self._state.apply(record.key, record.value, record.timestamp_ms)
                 self._position = reader.position

@@ -20,6 +20,8 @@ SCHEMAS_TOPIC: Final = "_schemas"
 AVRO: Final = "AVRO"
 SCHEMA, CONFIG, MODE = "SCHEMA", "CONFIG", "MODE"
 DELETE_SUBJECT, CLEAR_SUBJECT, CONTEXT, NOOP = "DELETE_SUBJECT", "CLEAR_SUBJECT", "CONTEXT", "NOOP"
+ASSOCIATION: Final = "ASSOCIATION"
+"""Ours; other registries leave such records out."""
 _SCHEMA_FIELDS: Final = frozenset(
     {"subject", "version", "id", "guid", "md5", "schemaType", "references", "metadata", "ruleSet", "schema", "deleted"}
 )
@@ -133,6 +135,27 @@ def subject_key(keytype: str, subject: str) -> bytes:
 def context_key(context: str) -> bytes:
     """The key of a context."""
     return json_text({"keytype": CONTEXT, "tenant": "default", "context": context, "magic": 0}).encode()
+
+
+def association_key(resource_type: str, resource_id: str, association_type: str) -> bytes:
+    """The key of an association."""
+    key = {"keytype": ASSOCIATION, "resourceType": resource_type, "resourceId": resource_id}
+    return json_text({**key, "associationType": association_type, "magic": 0}).encode()
+
+
+def own_spelling(key: Mapping[str, Any]) -> bytes | None:
+    """The bytes that a key has when this module writes it; None for one that it does not write.
+
+    Raises KeyError, TypeError, ValueError for a key that cannot be read.
+    """
+    match key["keytype"]:
+        case "SCHEMA":
+            return schema_key(str(key["subject"]), int(key["version"]))
+        case "CONFIG" | "MODE" | "DELETE_SUBJECT" | "CLEAR_SUBJECT" as keytype:
+            return subject_key(keytype, str(key.get("subject") or ""))
+        case "CONTEXT":
+            return context_key(str(key["context"]))
+    return None
 
 
 def greatest_ids_record(ids: Mapping[str, int]) -> tuple[bytes, bytes]:

@@ -1,6 +1,7 @@
 """The state that the schemas topic gives, folded record by record: subjects, versions, ids, configs, modes.
 
-Contract: the state depends on the records and their order alone. Not thread-safe; its owner locks.
+Contract: the state depends on the records and their order alone. Not thread-safe; its owner locks. What it holds is
+immutable or replaced as a whole, so a ``copy`` shares it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ class _Ids:
         self.of_content: dict[Content, int] = {}
         self.uses: dict[int, dict[tuple[str, int], StoredSchema]] = {}
 
+    def copy(self) -> _Ids:
+        copied = _Ids()
+        copied.greatest, copied.of_content = self.greatest, dict(self.of_content)
+        copied.uses = {schema_id: dict(uses) for schema_id, uses in self.uses.items()}
+        return copied
+
 
 class RegistryState:
     """The registry's state. The module's docstring has the contract."""
@@ -37,6 +44,9 @@ class RegistryState:
         self.subjects: dict[str, dict[int, StoredSchema]] = {}
         self.configs: dict[str, Document] = {}
         self.modes: dict[str, str] = {}
+        self.associations: dict[bytes, Document] = {}
+        """By the keys of their records."""
+        self._spellings: dict[bytes, set[bytes]] = {}
         self._contexts: set[str] = set()
         self._ids: dict[str, _Ids] = defaultdict(_Ids)
         self._guids: dict[str, set[tuple[str, int]]] = {}
@@ -48,8 +58,24 @@ class RegistryState:
             records.DELETE_SUBJECT: self._apply_delete_subject,
             records.CLEAR_SUBJECT: self._apply_clear_subject,
             records.CONTEXT: self._apply_context,
+            records.ASSOCIATION: self._apply_association,
             records.NOOP: self._apply_greatest_ids,
         }
+
+    def copy(self) -> RegistryState:
+        """A state of its own with the same content: what is folded into one is not seen in the other."""
+        copied = RegistryState()
+        copied.subjects = {subject: dict(versions) for subject, versions in self.subjects.items()}
+        copied.configs, copied.modes, copied.associations = (
+            dict(self.configs),
+            dict(self.modes),
+            dict(self.associations),
+        )
+        copied._contexts = set(self._contexts)
+        copied._ids.update((context, ids.copy()) for context, ids in self._ids.items())
+        for name in ("_guids", "_referrers", "_spellings"):
+            getattr(copied, name).update((key, set(found)) for key, found in getattr(self, name).items())
+        return copied
 
     # ---- asking
 
@@ -115,6 +141,14 @@ class RegistryState:
             return "READONLY_OVERRIDE"
         return next((self.modes[scope] for scope in _scopes(subject) if scope in self.modes), _DEFAULT_MODE)
 
+    def spellings(self, key: bytes) -> list[bytes]:
+        """All keys of records that mean what ``key`` means, itself included.
+
+        Another registry may write the fields of a key in another order. Compaction takes that for another key, so a
+        record under one of them alone would be forgotten before the other.
+        """
+        return [*sorted(self._spellings.get(key, ())), key]
+
     # ---- folding
 
     def apply(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
@@ -123,12 +157,22 @@ class RegistryState:
             of_key = json.loads(key or b"")
             of_value = None if value is None else json.loads(value)
             applier = self._appliers.get(of_key["keytype"])
+            self._note_spelling(key or b"", of_key, is_tombstone=of_value is None)
             if applier is not None and (of_value is None or isinstance(of_value, dict)):
                 applier(of_key, of_value, timestamp_ms)
         except (KeyError, TypeError, ValueError, OverflowError, RecursionError, AttributeError) as error:
             _LOG.warning(
                 "a record of the schemas topic cannot be read, and is left out: %r: %r", (key or b"")[:200], error
             )
+
+    def _note_spelling(self, key: bytes, of_key: Document, *, is_tombstone: bool) -> None:
+        ours = records.own_spelling(of_key)
+        if ours is None or ours == key:
+            return
+        if is_tombstone:
+            self._spellings.get(ours, set()).discard(key)
+        else:
+            self._spellings.setdefault(ours, set()).add(key)
 
     def _apply_schema(self, key: Document, value: Document | None, timestamp_ms: int) -> None:
         schema = None if value is None else read_schema(key, value, timestamp_ms)
@@ -194,6 +238,12 @@ class RegistryState:
         self._contexts.discard(str(key["context"]))
         if value is not None:
             self._contexts.add(str(key["context"]))
+
+    def _apply_association(self, key: Document, value: Document | None, _: int) -> None:
+        place = records.association_key(*(str(key[name]) for name in ("resourceType", "resourceId", "associationType")))
+        self.associations.pop(place, None)
+        if value is not None:
+            self.associations[place] = value
 
     def _apply_greatest_ids(self, _: Document, value: Document | None, __: int) -> None:
         for context, greatest in ((value or {}).get("greatestIds") or {}).items():

@@ -33,6 +33,8 @@ _BROKER: Final = _object(
 )
 
 _REFERENCES: Final = {"type": "array", "items": _object(name=_TEXT, subject=_TEXT, version=_NUMBER)}
+_RESOURCE: Final = dict.fromkeys(("resourceName", "resourceNamespace", "resourceId", "resourceType"), _TEXT)
+_ASSOCIATION: Final = {"associationType": _TEXT, "lifecycle": _TEXT, "frozen": {"type": "boolean"}}
 _STORED_SCHEMA: Final = {
     "schemaType": {"type": "string", "description": "left out for AVRO"},
     "references": _REFERENCES,
@@ -125,4 +127,17 @@ SCHEMAS: Final[dict[str, Any]] = {
     "SchemaIds": {"type": "array", "items": _object(context=_TEXT, id=_NUMBER)},
     "Compatibility": _object({"messages": _TEXTS}, is_compatible={"type": "boolean"}),
     "RegistryMode": _object(mode=_TEXT),
+    "Associations": {
+        "type": "array",
+        "items": _object(
+            {"createTs": _NUMBER, "updateTs": _NUMBER}, guid=_TEXT, **_RESOURCE, subject=_TEXT, **_ASSOCIATION
+        ),
+    },
+    "Associated": _object(
+        **_RESOURCE,
+        associations={
+            "type": "array",
+            "items": _object({"schema": {"$ref": "#/components/schemas/StoredSchema"}}, subject=_TEXT, **_ASSOCIATION),
+        },
+    ),
 }

@@ -3,6 +3,7 @@
 - ``subject_routes``: subjects, versions and compatibility
 - ``schema_routes``: schemas by id, contexts and what the server says of itself
 - ``setting_routes``: configs and modes
+- ``association_routes``: subjects of topics
 - ``registry_query``: query parameters
 - ``registry_json``: media types, bodies and answers
 - ``registry_answers``: the answers and bodies in the description of the API

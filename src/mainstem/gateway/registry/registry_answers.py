@@ -7,6 +7,7 @@ from typing import Any, Final
 from mainstem.gateway.http.bodies import BodySchema
 from mainstem.gateway.http.description import PROBLEM_TEXTS, Answers, ErrorForm, Success
 from mainstem.gateway.registry.registry_json import MEDIA_TYPE
+from mainstem.registry.associations import LIFECYCLES
 from mainstem.registry.requests import LEVELS, MODES, SCHEMA_TYPES
 
 _ERRORS: Final = ErrorForm(
@@ -16,7 +17,7 @@ _ERRORS: Final = ErrorForm(
     | {
         404: "The subject, version, schema, config, mode or context is not there, or is soft-deleted",
         406: "`Accept` has no media type that is served",
-        409: "The schema breaks the subject's compatibility level",
+        409: "The schema breaks the subject's compatibility level; or the association exists already, or is frozen",
         415: "The body has another media type",
         422: "The schema or another value is wrong, or the mode does not allow this; `error_code` says which",
         504: "The log did not answer in time",
@@ -47,6 +48,9 @@ COMPATIBILITY: Final = _answers("Whether the schema is compatible", "Compatibili
 CONFIG: Final = _answers("A config", "Object")
 MODE: Final = _answers("A mode", "RegistryMode")
 SERVER: Final = _answers("About this server", "Object")
+ASSOCIATIONS: Final = _answers("Associations", "Associations")
+ASSOCIATED: Final = _answers("The associations of the resource", "Associated", 409)
+ASSOCIATIONS_DELETED: Final = Answers((Success(204, "They are deleted", ""),), (*_PROBLEMS, 409), form=_ERRORS)
 NOTHING: Final = Answers((Success(204, "It is deleted", ""),), _PROBLEMS, form=_ERRORS)
 
 
@@ -70,10 +74,38 @@ SCHEMA_BODY: Final = _body(
     id={"type": "integer", "description": "in the mode `IMPORT`: the id that the schema has"},
     version={"type": "integer", "description": "the version that it has or should become"},
 )
+ASSOCIATION_BODY: Final = _body(
+    "resourceName",
+    "resourceNamespace",
+    "associations",
+    resourceName=_TEXT,
+    resourceNamespace=_TEXT,
+    resourceId=_TEXT,
+    resourceType={"type": "string", "default": "topic"},
+    associations={
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": ["subject"],
+            "properties": {
+                "subject": _TEXT,
+                "associationType": {"enum": ["key", "value"], "default": "value"},
+                "lifecycle": {"enum": list(LIFECYCLES), "default": "WEAK"},
+                "frozen": {"type": "boolean"},
+                "schema": {"type": "object", "description": "a schema to register under the subject"},
+                "normalize": {"type": "boolean"},
+            },
+        },
+    },
+)
 CONFIG_BODY: Final = _body(
     compatibility={"enum": list(LEVELS)},
     compatibilityGroup=_TEXT,
     alias=_TEXT,
     normalize={"type": "boolean"},
+    defaultMetadata={"type": "object"},
+    overrideMetadata={"type": "object"},
+    defaultRuleSet={"type": "object"},
+    overrideRuleSet={"type": "object"},
 )
 MODE_BODY: Final = _body("mode", mode={"enum": list(MODES)})

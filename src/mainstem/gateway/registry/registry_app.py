@@ -9,6 +9,7 @@ from mainstem.client.log import Log
 from mainstem.client.values import json_text
 from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.http.blocking import Workers
+from mainstem.gateway.registry.association_routes import add_association_routes
 from mainstem.gateway.registry.registry_json import MEDIA_TYPE
 from mainstem.gateway.registry.registry_paths import RegistryPaths, is_below
 from mainstem.gateway.registry.schema_routes import add_schema_routes
@@ -19,16 +20,20 @@ from mainstem.registry.registry import Registry
 from mainstem.schemas_topic.records import SCHEMAS_TOPIC
 
 PREFIX = "/registry"
-_THREADS_MAX = 8
+_READS_MAX = 8
+_WRITES_MAX = 8
+"""Registrations and comparisons may last, and writes wait for each other: readers have threads of their own."""
 _DEFECT = "the request met a defect; the process's log has the details"
 
 
 def registry_router(log: Log, prefix: str = PREFIX, topic: str = SCHEMAS_TOPIC) -> Routes:
     """All routes of the registry below ``prefix``; it keeps its schemas in ``topic``."""
-    router, registry, workers = Routes("registry"), Registry(log, topic), Workers(_THREADS_MAX)
-    add_schema_routes(router, prefix, registry, log, workers)
-    add_subject_routes(router, prefix, registry, workers)
-    add_setting_routes(router, prefix, registry, workers)
+    router, registry = Routes("registry"), Registry(log, topic)
+    readers, writers = Workers(_READS_MAX), Workers(_WRITES_MAX)
+    add_schema_routes(router, prefix, registry, log, readers)
+    add_subject_routes(router, prefix, registry, readers, writers)
+    add_setting_routes(router, prefix, registry, readers, writers)
+    add_association_routes(router, prefix, registry, readers, writers)
     return router
 
 

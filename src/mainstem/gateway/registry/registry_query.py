@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from mainstem.gateway.registry.registry_json import CONTEXT
+from mainstem.registry.associations import AssociationFilter
 from mainstem.registry.names import EVERY_CONTEXT
 from mainstem.schemas_topic.subjects import split_subject
 
@@ -97,6 +98,32 @@ class SettingQuery(RegistryQuery):
 
     defaultToGlobal: bool = Field(False, description="answer what holds, where nothing is set")  # noqa: N815
     force: bool = Field(False, description="set IMPORT although there are schemas")
+
+
+class AssociationsQuery(PageQuery):
+    """Which associations."""
+
+    resourceType: str = Field("", max_length=1024)  # noqa: N815  # the API's name
+    associationType: list[str] = Field([], max_length=100, description="`key` or `value`")  # noqa: N815
+    lifecycle: str = Field("", max_length=100, description="`STRONG` or `WEAK`")
+
+    def filter(self) -> AssociationFilter:
+        """The associations that are meant."""
+        return AssociationFilter(self.resourceType, tuple(self.associationType), self.lifecycle)
+
+
+class DeleteAssociationsQuery(AssociationsQuery):
+    """Which associations are deleted, and how."""
+
+    cascadeLifecycle: bool = Field(False, description="also frozen ones, and subjects of `STRONG` ones")  # noqa: N815
+    dryRun: bool = Field(False, description="check the request, and change nothing")  # noqa: N815
+
+
+class AssociateQuery(RegistryQuery):
+    """How associations are made."""
+
+    context: str = Field("", max_length=1024, description="the context of subjects that name none")
+    dryRun: bool = Field(False, description="check the request, and change nothing")  # noqa: N815
 
 
 def subjects_asked_for(query: SubjectsQuery, request: Request) -> tuple[str | None, str]:

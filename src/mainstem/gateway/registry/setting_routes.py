@@ -24,46 +24,46 @@ from mainstem.schemas_topic.records import Document
 from mainstem.schemas_topic.subjects import DEFAULT_CONTEXT, GLOBAL, context_subject
 
 
-def add_setting_routes(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
+def add_setting_routes(router: Routes, prefix: str, registry: Registry, readers: Workers, writers: Workers) -> None:
     """``/config`` and ``/mode``, of the whole registry and of one subject or context."""
     for path in (f"{prefix}/config", f"{prefix}/config/{SUBJECT}"):
-        _add_config(router, path, registry, workers)
+        _add_config(router, path, registry, readers, writers)
     for path in (f"{prefix}/mode", f"{prefix}/mode/{SUBJECT}"):
-        _add_mode(router, path, registry, workers)
+        _add_mode(router, path, registry, readers, writers)
 
 
-def _add_config(router: Routes, path: str, registry: Registry, workers: Workers) -> None:
+def _add_config(router: Routes, path: str, registry: Registry, readers: Workers, writers: Workers) -> None:
     @router.declare("GET", path, "The config", READ_ALL, answers.CONFIG)
     async def read(request: Request, query: Annotated[SettingQuery, Query()]) -> Response:
-        config = await workers.run(registry.settings.config, _scope(request), default_to_global=query.defaultToGlobal)
+        config = await readers.run(registry.settings.config, _scope(request), default_to_global=query.defaultToGlobal)
         return answer(request, config)
 
     @router.declare("PUT", path, "Set the config", ADMIN_ALL, answers.CONFIG, body=answers.CONFIG_BODY)
     async def change(request: Request, _: Annotated[SettingQuery, Query()]) -> Response:
         changes = read_config(await read_body(request))
-        config = await workers.run(registry.settings.set_config, _scope(request), changes)
+        config = await writers.run(registry.settings.set_config, _scope(request), changes)
         return answer(request, _as_sent(config))
 
     @router.declare("DELETE", path, "Remove the config", ADMIN_ALL, answers.CONFIG)
     async def delete(request: Request, _: Annotated[SettingQuery, Query()]) -> Response:
-        return answer(request, await workers.run(registry.settings.delete_config, _scope(request)))
+        return answer(request, await writers.run(registry.settings.delete_config, _scope(request)))
 
 
-def _add_mode(router: Routes, path: str, registry: Registry, workers: Workers) -> None:
+def _add_mode(router: Routes, path: str, registry: Registry, readers: Workers, writers: Workers) -> None:
     @router.declare("GET", path, "The mode", READ_ALL, answers.MODE)
     async def read(request: Request, query: Annotated[SettingQuery, Query()]) -> Response:
-        mode = await workers.run(registry.settings.mode, _scope(request), default_to_global=query.defaultToGlobal)
+        mode = await readers.run(registry.settings.mode, _scope(request), default_to_global=query.defaultToGlobal)
         return answer(request, {"mode": mode})
 
     @router.declare("PUT", path, "Set the mode", ADMIN_ALL, answers.MODE, body=answers.MODE_BODY)
     async def change(request: Request, query: Annotated[SettingQuery, Query()]) -> Response:
         mode = read_mode(await read_body(request))
-        mode = await workers.run(registry.settings.set_mode, _scope(request), mode, force=query.force)
+        mode = await writers.run(registry.settings.set_mode, _scope(request), mode, force=query.force)
         return answer(request, {"mode": mode})
 
     @router.declare("DELETE", path, "Remove the mode", ADMIN_ALL, answers.MODE)
     async def delete(request: Request, query: Annotated[DeleteQuery, Query()]) -> Response:
-        mode = await workers.run(registry.settings.delete_mode, _scope(request), recursive=query.recursive)
+        mode = await writers.run(registry.settings.delete_mode, _scope(request), recursive=query.recursive)
         return answer(request, {"mode": mode})
 
 

@@ -43,13 +43,13 @@ from mainstem.registry.requests import read_schema_request, read_version
 from mainstem.schemas_topic.subjects import split_subject
 
 
-def add_subject_routes(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
+def add_subject_routes(router: Routes, prefix: str, registry: Registry, readers: Workers, writers: Workers) -> None:
     """``/subjects`` and ``/compatibility``."""
-    _add_lists(router, prefix, registry, workers)
-    _add_versions(router, prefix, registry, workers)
-    _add_registration(router, prefix, registry, workers)
-    _add_deletion(router, prefix, registry, workers)
-    _add_compatibility(router, prefix, registry, workers)
+    _add_lists(router, prefix, registry, readers)
+    _add_versions(router, prefix, registry, readers)
+    _add_registration(router, prefix, registry, writers)
+    _add_deletion(router, prefix, registry, writers)
+    _add_compatibility(router, prefix, registry, writers)
 
 
 def _add_lists(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:

@@ -119,11 +119,18 @@ class Registry:
         raise errors.schema_not_found()
 
     def schemas(
-        self, context: str | None, prefix: str = "", *, deleted: bool = False, latest_only: bool = False
+        self,
+        context: str | None,
+        prefix: str = "",
+        *,
+        deleted: bool = False,
+        deleted_only: bool = False,
+        latest_only: bool = False,
     ) -> list[StoredSchema]:
         """All versions of all subjects, or the latest of each."""
         with self._store.reading() as state:
-            found = list(state.all_versions(prefix, context, deleted=deleted))
+            found = list(state.all_versions(prefix, context, deleted=deleted or deleted_only))
+        found = [each for each in found if each.is_deleted or not deleted_only]
         return list({each.subject: each for each in found}.values()) if latest_only else found
 
     def referrers(self, subject: str, version: int, *, deleted: bool = False) -> list[StoredSchema]:

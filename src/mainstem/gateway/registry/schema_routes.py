@@ -143,7 +143,13 @@ def _add_lists(router: Routes, prefix: str, registry: Registry, workers: Workers
         context, name = subjects_asked_for(query, request)
 
         def read() -> list[dict[str, Any]]:
-            found = registry.schemas(context, name, deleted=query.deleted, latest_only=query.latestOnly)
+            found = registry.schemas(
+                context,
+                name,
+                deleted=query.deleted,
+                deleted_only=query.deletedOnly,
+                latest_only=query.latestOnly,
+            )
             return [version_json(request, each) for each in of_bounded_length(query.page(found, SCHEMAS_MAX))]
 
         return await answer_of(workers, request, read)

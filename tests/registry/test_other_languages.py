@@ -1,0 +1,202 @@
+"""Confluent's clients for Java and JavaScript and franz-go's against the registry; values go to Python and back.
+
+Apicurio's serializers speak Apicurio's own API alone, also in what it calls Confluent's mode, so they are not here.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from mainstem.registry.data_contracts import with_contract
+from mainstem.registry.formats.protobuf.protobuf_compiler import MAIN, compiled
+from mainstem.schemas_topic.records import sorted_json
+from tests.support.foreign_programs import ask, go_argv, java_argv, node_argv, node_env
+
+HOME: Final = Path(__file__).with_name("foreign")
+NODE_PACKAGE: Final = "@confluentinc/schemaregistry@1.10.1"
+ORDER: Final = {"id": 7, "name": "Zoë"}
+SCHEMAS: Final = {
+    "avro": json.dumps(
+        {
+            "type": "record",
+            "name": "Order",
+            "fields": [{"name": "id", "type": "long"}, {"name": "name", "type": "string"}],
+        }
+    ),
+    "json": json.dumps(
+        {
+            "title": "Order",
+            "type": "object",
+            "properties": {"id": {"type": "integer"}, "name": {"type": "string"}},
+            "additionalProperties": False,
+        }
+    ),
+}
+PROTO: Final = 'syntax = "proto3"; package shop; message Unused {} message Order { int64 id = 1; string name = 2; }'
+
+
+class Serializers:
+    """Confluent's serializers and deserializers for Python, of one order in each format."""
+
+    def __init__(self, registry: httpx.Client) -> None:
+        self.client = SchemaRegistryClient({"url": str(registry.base_url)})
+        self.file: descriptor_pb2.FileDescriptorProto = compiled(PROTO, {})[-1]
+        self.file.name = self.file.name.replace(MAIN, "order.proto")
+        pool = descriptor_pool.DescriptorPool()
+        pool.Add(self.file)
+        self.order_class: Any = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
+
+    def written(self) -> dict[str, str]:
+        values = {
+            "avro": AvroSerializer(self.client, SCHEMAS["avro"])(ORDER, self._context("python-avro")),
+            "json": JSONSerializer(SCHEMAS["json"], self.client)(ORDER, self._context("python-json")),
+            "protobuf": ProtobufSerializer(self.order_class, self.client)(
+                self.order_class(**ORDER), self._context("python-protobuf")
+            ),
+        }
+        return {name: bytes(value or b"").hex() for name, value in values.items()}
+
+    def read(self, format_name: str, value: str) -> Any:
+        data, context = bytes.fromhex(value), self._context("read")
+        if format_name == "avro":
+            return AvroDeserializer(self.client)(data, context)
+        if format_name == "json":
+            return JSONDeserializer(None, schema_registry_client=self.client)(data, context)
+        message = ProtobufDeserializer(self.order_class, {}, self.client)(data, context)
+        return {"id": message.id, "name": message.name}
+
+    def question(self, registry: httpx.Client) -> dict[str, Any]:
+        return {
+            "url": str(registry.base_url).rstrip("/"),
+            "read": self.written(),
+            "schemas": SCHEMAS,
+            "descriptor": base64.b64encode(self.file.SerializeToString()).decode(),
+        }
+
+    @staticmethod
+    def _context(topic: str) -> SerializationContext:
+        return SerializationContext(topic, MessageField.VALUE)
+
+
+def both_ways(python: Serializers, answer: dict[str, Any], formats: set[str]) -> None:
+    assert answer["read"] == dict.fromkeys(formats, ORDER)
+    assert {name: python.read(name, value) for name, value in answer["written"].items()} == answer["read"]
+
+
+@pytest.mark.maven
+def test_java(registry: httpx.Client) -> None:
+    """Confluent's own client, and Apache Flink's Avro format, which uses it."""
+    argv = java_argv(HOME / "java", "Client.java", "confluent-registry-client-2.3.0")
+    python = Serializers(registry)
+    merges = [[contract(random.Random(f"{number}{side}")) for side in "ab"] for number in range(40)]
+    answer = ask(argv, {**python.question(registry), "merges": merges})
+    both_ways(python, answer, {"avro"})
+    assert answer["calls"] == {
+        "subjects": ["calls"],
+        "versions": [1],
+        "latest": 1,
+        "same text": True,
+        "version": 1,
+        "compatible": True,
+        "compatibility": "FULL",
+        "owner": "data",
+        "by metadata": 2,
+        "mode": "READONLY",
+        "global mode": "READWRITE",
+        "types": ["JSON", "PROTOBUF", "AVRO"],
+        "refused": [409, 40901],
+        "deleted": [1, 2],
+        "deleted for good": [1, 2],
+    }
+    for (lower, upper), theirs in zip(merges, answer["merged"], strict=True):
+        config = {"overrideMetadata": upper["metadata"], "overrideRuleSet": upper["ruleSet"]}
+        metadata, rules = with_contract(config, sorted_json(lower["metadata"]), sorted_json(lower["ruleSet"]))
+        assert plain(json.loads(metadata or "")) == plain(theirs["metadata"])
+        assert plain(json.loads(rules or "")) == plain(theirs["ruleSet"])
+
+
+def contract(chance: random.Random) -> dict[str, Any]:
+    """Metadata and rules from few names, so that two have some in common."""
+
+    def some(names: str) -> list[str]:
+        return chance.sample(names, chance.randint(0, len(names)))
+
+    def rules() -> list[dict[str, Any]]:
+        return [
+            {"name": name, "kind": "CONDITION", "mode": "WRITE", "type": "CEL", "expr": chance.choice("xyz")}
+            for name in some("rstu")
+        ]
+
+    metadata = {
+        "properties": {name: chance.choice("123") for name in some("abcd")},
+        "tags": {path: some("PQR") for path in some("mno")},
+        "sensitive": some("abcd"),
+    }
+    return {"metadata": metadata, "ruleSet": {"domainRules": rules(), "migrationRules": rules()}}
+
+
+def plain(value: Any) -> Any:
+    """Without empty fields, and with sets in order: each program writes these in its own way."""
+    if isinstance(value, dict):
+        fields = ((name, plain(each)) for name, each in value.items())
+        return {name: each for name, each in fields if each not in ([], {}, None, False)}
+    if isinstance(value, list):
+        return sorted(value) if all(isinstance(each, str) for each in value) else [plain(each) for each in value]
+    return value
+
+
+@pytest.mark.slow
+def test_javascript(registry: httpx.Client) -> None:
+    argv = node_argv(HOME / "javascript" / "client.cjs", NODE_PACKAGE)
+    python = Serializers(registry)
+    answer = ask(argv, python.question(registry), env=node_env(NODE_PACKAGE))
+    both_ways(python, answer, {"avro", "json", "protobuf"})
+    assert answer["calls"] == {
+        "same": True,
+        "version": 1,
+        "versions": [1],
+        "subjects": True,
+        "compatible": True,
+        "compatibility": "FULL",
+        "config": "FULL",
+        "association": "calls",
+        "deleted": [1],
+    }
+
+
+@pytest.mark.slow
+def test_go(registry: httpx.Client) -> None:
+    argv = go_argv(HOME / "go", "registryclient")
+    python = Serializers(registry)
+    answer = ask(argv, python.question(registry))
+    both_ways(python, answer, {"json"})
+    assert answer["calls"] == {
+        "version": 1,
+        "by id": True,
+        "usages": 2,
+        "looked up": 1,
+        "versions": [1],
+        "all": 1,
+        "references": 0,
+        "compatible": True,
+        "level": "FULL",
+        "unset": True,
+        "unset mode": True,
+        "contexts": ["."],
+        "types": 3,
+        "deleted": [1],
+        "deleted for good": [1],
+    }

@@ -1,0 +1,82 @@
+"""Programs of other languages for tests: what they need is fetched once, beside Apache Kafka's jars."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.apache_kafka import JARS, KafkaUnavailableError, fetch_jars
+
+
+def java_argv(directory: Path, source: str, name: str) -> list[str]:
+    """The command line of a Java source file; its jars are those of ``pom.xml`` beside it."""
+    try:
+        jars = fetch_jars(directory / "pom.xml", name)
+    except KafkaUnavailableError as error:
+        pytest.skip(str(error))
+    return ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*", str(directory / source)]
+
+
+def node_argv(source: Path, package: str) -> list[str]:
+    """The command line of a JavaScript file that uses a package of npm, such as ``avsc@5.7.7``; needs ``node_env``."""
+    _need("node", "npm")
+    npm = ["npm", "install", "--no-audit", "--no-fund", "--no-save", "--ignore-scripts", package]
+    _make_once(_node_directory(package), lambda directory: _run([*npm, "--prefix", str(directory)]))
+    return ["node", str(source)]
+
+
+def node_env(package: str) -> dict[str, str]:
+    """The environment in which a JavaScript file finds that package."""
+    return {**os.environ, "NODE_PATH": str(_node_directory(package) / "node_modules")}
+
+
+def go_argv(directory: Path, name: str) -> list[str]:
+    """The command line of a Go program, built once for each state of its sources."""
+    _need("go")
+    sources = b"".join(path.read_bytes() for path in sorted(directory.iterdir()))
+    made = JARS.parent / f"{name}-{hashlib.sha256(sources).hexdigest()[:12]}"
+    _make_once(made, lambda target: _run(["go", "build", "-o", str(target / name), "."], cwd=directory))
+    return [str(made / name)]
+
+
+def ask(argv: Sequence[str], question: Any, *, env: dict[str, str] | None = None, timeout_s: float = 120) -> Any:
+    """Run a program with ``question`` as JSON on standard input; what it prints is its answer, as JSON."""
+    done = subprocess.run(
+        argv, input=json.dumps(question), env=env, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+def _node_directory(package: str) -> Path:
+    return JARS.parent / f"npm-{package.replace('/', '-').replace('@', '')}"
+
+
+def _need(*commands: str) -> None:
+    for command in commands:
+        if shutil.which(command) is None:
+            pytest.skip(f"{command} is not on PATH")
+
+
+def _make_once(directory: Path, make: Callable[[Path], None]) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests in several processes may want it at once
+        if not (directory / ".complete").exists():
+            make(directory)
+            (directory / ".complete").touch()
+
+
+def _run(argv: Sequence[str], cwd: Path | None = None) -> None:
+    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=600, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"{argv[0]} exited with {done.returncode}: {done.stderr[-2000:]}")

@@ -6,6 +6,7 @@ import json
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -102,6 +103,45 @@ def test_what_another_product_wrote_is_removed_under_its_own_key(
     assert [each.version for each in compacted.versions("a", deleted=True)] == ([] if permanent else [1])
     assert compacted.versions("a") == []
     assert ("a" in compacted.configs) is not permanent
+
+
+KARAPACE: list[tuple[dict[str, Any], dict[str, Any] | None]] = [
+    ({"keytype": "SCHEMA", "subject": "a", "version": 1, "magic": 1}, {"id": 1, "schema": '"string"'}),
+    ({"keytype": "SCHEMA", "subject": "a", "version": 2, "magic": 1}, {"id": 2, "schema": '"string"'}),
+    ({"subject": "b", "version": 1, "magic": 1, "keytype": "SCHEMA"}, {"id": 3, "schema": '{"fields":[],"name":"B"}'}),
+    ({"keytype": "SCHEMA", "subject": "j", "version": 1, "magic": 1}, {"id": 4, "schema": "{}", "schemaType": "JSON"}),
+    ({"keytype": "CONFIG", "subject": "a", "magic": 0}, {"compatibilityLevel": "NONE"}),
+    ({"keytype": "SCHEMA", "subject": "a", "version": 2, "magic": 1}, None),
+    ({"subject": "b", "version": 1, "magic": 1, "keytype": "SCHEMA"}, None),
+    ({"keytype": "DELETE_SUBJECT", "subject": "j", "magic": 0}, {"subject": "j", "version": 1}),
+]
+"""As Karapace writes it; also what its test data has: a schema with two ids, and keys with their fields in another order."""
+
+
+def test_the_topic_of_karapace_is_served_as_it_was(registry_log: Log, topic: str) -> None:
+    registry_log.create_topic(topic, partitions=1, configs={"cleanup.policy": "compact"})
+    for key, value in KARAPACE:
+        place = {name: key[name] for name in ("subject", "version") if name in key}
+        record = "" if value is None else json.dumps({**place, **value})
+        registry_log.append(topic, record, key=json.dumps(key), partition=0)
+    registry = Registry(registry_log, topic)
+    assert registry.subjects(None) == ["a"]
+    assert registry.versions("a") == [1]
+    assert registry.versions("j", deleted=True) == [1]
+    assert registry.subjects(None, deleted=True) == ["a", "j"]
+    assert registry.settings.config("a") == {"compatibilityLevel": "NONE"}
+    assert registry.register("a", SchemaRequest("AVRO", '"string"')).id == 1
+    assert registry.register("a", avro("new")).id == 5
+
+
+def test_the_record_that_lets_karapace_take_over_changes_nothing(registry_log: Log, topic: str) -> None:
+    """The docs name it: Karapace waits for a plain record at the topic's end."""
+    registry = Registry(registry_log, topic)
+    registry.register("a", avro("a"))
+    registry.delete_version("a", 1)
+    registry.delete_version("a", 1, permanent=True)
+    registry_log.append(topic, "{}", key='{"keytype":"NOOP","magic":1}', partition=0)
+    assert Registry(registry_log, topic).register("a", avro("b")).id == 2
 
 
 def test_records_of_others_are_read_as_they_are(registry_log: Log, topic: str) -> None:

@@ -155,7 +155,7 @@ class RegistryState:
         """Take in one record. One that cannot be read is left out, and logged."""
         try:
             of_key = json.loads(key or b"")
-            of_value = None if value is None else json.loads(value)
+            of_value = json.loads(value) if value else None  # Karapace removes a schema by an empty value
             applier = self._appliers.get(of_key["keytype"])
             self._note_spelling(key or b"", of_key, is_tombstone=of_value is None)
             if applier is not None and (of_value is None or isinstance(of_value, dict)):

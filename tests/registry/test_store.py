@@ -115,7 +115,7 @@ KARAPACE: list[tuple[dict[str, Any], dict[str, Any] | None]] = [
     ({"subject": "b", "version": 1, "magic": 1, "keytype": "SCHEMA"}, None),
     ({"keytype": "DELETE_SUBJECT", "subject": "j", "magic": 0}, {"subject": "j", "version": 1}),
 ]
-"""As Karapace writes it; also what its test data has: a schema with two ids, and keys with their fields in another order."""
+"""As Karapace writes it; also from its test data: one schema with two ids, and keys in another order."""
 
 
 def test_the_topic_of_karapace_is_served_as_it_was(registry_log: Log, topic: str) -> None:

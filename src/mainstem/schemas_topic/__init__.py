@@ -2,6 +2,7 @@
 
 - ``state``: the topic's records as a state
 - ``records``: the records
+- ``record_names``: the names that schemas give their records
 - ``subjects``: subjects and their contexts
 - ``frames``: the schema ids in keys, values and headers of other topics
 """

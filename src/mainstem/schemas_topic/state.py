@@ -105,6 +105,11 @@ class RegistryState:
         """The versions whose content has this global id, in order."""
         return [self.subjects[subject][version] for subject, version in sorted(self._guids.get(guid, ()))]
 
+    def by_guid(self) -> Iterator[tuple[str, list[StoredSchema]]]:
+        """Each global id with the versions that have its content, in no order; soft-deleted ones included."""
+        for guid, places in self._guids.items():
+            yield guid, [self.subjects[subject][version] for subject, version in places]
+
     def id_of(self, context: str, content: Content) -> int | None:
         """The id of a content in a context; None when it has none."""
         ids = self._ids.get(context)

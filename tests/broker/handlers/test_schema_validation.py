@@ -22,6 +22,7 @@ from mainstem.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from mainstem.record.constants import Compression
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
 from mainstem.schemas_topic.frames import frame_of, guid_frame_of
+from mainstem.schemas_topic.record_names import record_names
 from mainstem.schemas_topic.records import Content, StoredSchema, schema_key, schema_record
 from tests.broker.harness import Client, with_broker
 
@@ -222,9 +223,61 @@ async def test_configs_turn_it_on_and_off_and_other_strategies_are_refused(clien
     strategy = "io.confluent.kafka.serializers.subject.{}"
     name = "confluent.value.subject.name.strategy"
     assert (await alter(name, strategy.format("TopicNameStrategy"))).error_code == 0
-    refused = await alter(name, strategy.format("RecordNameStrategy"))
+    refused = await alter(name, strategy.format("OtherStrategy"))
     assert refused.error_code == ErrorCode.INVALID_CONFIG
     assert "must be one of io.confluent.kafka.serializers.subject.TopicNameStrategy" in refused.error_message
     assert (await alter("confluent.value.schema.validation", "maybe")).error_code == ErrorCode.INVALID_CONFIG
     assert (await alter("confluent.value.schema.validation", "false")).error_code == 0
     assert await answer_to(client, record(b"x")) == {}
+
+
+RECORD = Content("AVRO", '{"type":"record","name":"Order","namespace":"shop","fields":[]}')
+TITLED = Content("JSON", '{"title":"Order","type":"object"}')
+PROTO = Content(
+    "PROTOBUF",
+    'syntax = "proto3"; package shop; // message Not {\n'
+    "message A { string message = 1; message Inner {} } enum E { Z = 0; }",
+)
+
+
+@pytest.mark.parametrize(("strategy", "prefix"), [("RecordNameStrategy", ""), ("TopicRecordNameStrategy", "t-")])
+@with_broker()
+async def test_the_record_of_a_schema_names_its_subject(client: Client, strategy: str, prefix: str) -> None:
+    name = f"io.confluent.kafka.serializers.subject.{strategy}"
+    await topic_with_schema(client, {**VALUES, "confluent.value.subject.name.strategy": name})
+    for number, (subject, content) in enumerate(
+        (("shop.Order", RECORD), ("Order", TITLED), ("shop.A.Inner", PROTO), ("Inner", PROTO), ("Order", RECORD))
+    ):
+        await register(client, prefix + subject, 20 + number, content)
+    good = [record(frame_of(number)) for number in (20, 21, 22)] + [record(guid(RECORD))]
+    assert await answer_to(client, *good) == {}
+    refused = await answer_to(
+        client, record(frame_of(7)), record(frame_of(23)), record(frame_of(24)), record(frame_of(99))
+    )
+    assert list(refused) == [0, 1, 2, 3]
+    assert f"schema 23, which is not a version of the subject {prefix}RECORD, by the name of its record" in refused[1]
+    await register(client, prefix + "shop.A", 25, PROTO)
+    await register(client, prefix + "shop.Order", 20, RECORD, is_deleted=True)
+    assert list(await answer_to(client, record(frame_of(25)), record(frame_of(20)))) == [1]
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        (RECORD, {"shop.Order"}),
+        (Content("AVRO", '{"type":"record","name":"a.b.C","namespace":"other","fields":[]}'), {"a.b.C"}),
+        (Content("AVRO", '{"type":"enum","name":"E","symbols":[]}'), set()),
+        (Content("AVRO", '["null","long"]'), set()),
+        (Content("AVRO", "{"), set()),
+        (Content("AVRO", "[" * 100_000), set()),
+        (TITLED, {"Order"}),
+        (Content("JSON", '{"title":5}'), set()),
+        (Content("JSON", "true"), set()),
+        (PROTO, {"shop.A", "shop.A.Inner"}),
+        (Content("PROTOBUF", "message A { /* } message B { */ oneof x { string y = 1; } } message C {}"), {"A", "C"}),
+        (Content("PROTOBUF", "} } message {{ message D {} message"), {"D"}),
+        (Content("PROTOBUF", "message A { " * 70_000 + "}"), {".".join("A" * depth) for depth in range(1, 101)}),
+    ],
+)
+def test_the_names_of_records(content: Content, names: set[str]) -> None:
+    assert record_names(content) == names

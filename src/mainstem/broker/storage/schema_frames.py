@@ -1,8 +1,9 @@
 """The check that a record's key and value name a schema of their subject, for topics that validate schemas.
 
 Only the frame is checked, as in Confluent's broker: an id of the default context, or a global id
-(``schemas_topic.frames``). The bytes after it are not read. The subject is ``TOPIC-key`` or ``TOPIC-value``; its
-versions that are not deleted count. Null passes. Contract: immutable; ``refused`` may run in any thread.
+(``schemas_topic.frames``). The bytes after it are not read. The subject is ``TOPIC-key`` or ``TOPIC-value``, or what
+the schema names its record, alone or behind ``TOPIC-``. Versions that are not deleted count. Null passes. Contract:
+immutable; ``refused`` may run in any thread.
 """
 
 from __future__ import annotations
@@ -22,25 +23,55 @@ from mainstem.schemas_topic.frames import (
     frame_of,
     guid_frame_of,
 )
-from mainstem.schemas_topic.records import SCHEMAS_TOPIC
+from mainstem.schemas_topic.record_names import record_names
+from mainstem.schemas_topic.records import SCHEMAS_TOPIC, StoredSchema
 from mainstem.schemas_topic.state import RegistryState
 
 _PARTS: Final = (("key", KEY_HEADER.encode()), ("value", VALUE_HEADER.encode()))
 _ID_MAX: Final = 2**32 - 1
 
 
+class SubjectRule(NamedTuple):
+    """The subject of a key or value: the one of this name, or (None) the one that its schema's record names."""
+
+    subject: str | None
+    prefix: str = ""
+    """What stands in front of the record's name."""
+
+    def __str__(self) -> str:
+        return f"the subject {self.prefix}RECORD, by the name of its record" if self.subject is None else self.subject
+
+
 class SubjectFrames(NamedTuple):
     """The frames that name a schema of a subject."""
 
-    subject: str
+    rule: SubjectRule
     frames: frozenset[bytes]
 
 
-def subject_frames(state: RegistryState, subject: str) -> SubjectFrames:
-    """The frames of a subject's versions. An alias is followed, as the registry does."""
-    versions = state.versions(state.aliased(subject))
+def subject_frames(state: RegistryState, rule: SubjectRule, names: dict[str, frozenset[str]]) -> SubjectFrames:
+    """The frames of a subject's versions. An alias of a subject is followed, as the registry does.
+
+    ``names`` keeps the record names of contents by their global ids, for the next time.
+    """
+    if rule.subject is None:
+        versions = _by_record_name(state, rule.prefix, names)
+    else:
+        versions = state.versions(state.aliased(rule.subject))
     ids = {frame_of(each.id) for each in versions if 0 <= each.id <= _ID_MAX}
-    return SubjectFrames(subject, frozenset(ids | {guid_frame_of(each.content.guid) for each in versions}))
+    return SubjectFrames(rule, frozenset(ids | {guid_frame_of(each.content.guid) for each in versions}))
+
+
+def _by_record_name(state: RegistryState, prefix: str, names: dict[str, frozenset[str]]) -> list[StoredSchema]:
+    """The versions whose subject is the prefix and the name of a record of theirs."""
+    found: list[StoredSchema] = []
+    known = dict(names)
+    names.clear()
+    for guid, versions in state.by_guid():
+        names[guid] = known[guid] if guid in known else record_names(versions[0].content)
+        subjects = {prefix + name for name in names[guid]}
+        found += [each for each in versions if not each.is_deleted and each.subject in subjects]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +119,9 @@ def _reason(part: str, start: bytes, taken: SubjectFrames) -> str:
         named = f"schema {uuid.UUID(bytes=start[1:GUID_FRAME_BYTES])}"
     else:
         return f"its {part} does not begin with a schema id: write it with a serializer of the schema registry"
+    which = taken.rule if taken.rule.subject is None else f"subject {taken.rule}"
     if not taken.frames:
         return (
-            f"its {part} names {named}, but subject {taken.subject} has no schemas in topic {SCHEMAS_TOPIC}: "
-            "register its schema first"
+            f"its {part} names {named}, but {which} has no schemas in topic {SCHEMAS_TOPIC}: register its schema first"
         )
-    return f"its {part} names {named}, which is not a version of subject {taken.subject}: register it there first"
+    return f"its {part} names {named}, which is not a version of {which}: register it there first"

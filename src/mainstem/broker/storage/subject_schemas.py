@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 from uuid import UUID
 
-from mainstem.broker.storage.schema_frames import SchemaFrameCheck, SubjectFrames, subject_frames
+from mainstem.broker.storage.schema_frames import SchemaFrameCheck, SubjectFrames, SubjectRule, subject_frames
 from mainstem.broker.storage.topics import Topics
 from mainstem.errors import CorruptBatchError, StorageError
-from mainstem.log.partition.config import LogConfig
+from mainstem.log.partition.config import RECORD_NAME_STRATEGY, TOPIC_RECORD_NAME_STRATEGY, LogConfig
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.partition.partition_reads import ReadResult
 from mainstem.record.header import iter_headers
@@ -39,15 +39,16 @@ class SubjectSchemas:
         self._topic_id: UUID | None = None
         self._next_offset = 0
         self._state = RegistryState()
-        self._subjects: dict[str, SubjectFrames] = {}  # as of _next_offset, those that were asked for
+        self._record_names: dict[str, frozenset[str]] = {}
+        self._subjects: dict[SubjectRule, SubjectFrames] = {}  # as of _next_offset, those that were asked for
 
     def check_if_known(self, topic: str, config: LogConfig) -> SchemaFrameCheck | None:
         """The check of a topic's records; None when ``load`` has to read first. Raises PartitionOfflineError."""
         topic_id, log = self._schemas_log()
         if topic_id != self._topic_id or (log is not None and log.last_stable_offset != self._next_offset):
             return None
-        wanted = _subjects_of(topic, config)
-        if any(subject is not None and subject not in self._subjects for subject in wanted):
+        wanted = _rules_of(topic, config)
+        if any(rule is not None and rule not in self._subjects for rule in wanted):
             return None
         return self._check_of(wanted)
 
@@ -56,7 +57,7 @@ class SubjectSchemas:
 
         Raises PartitionOfflineError, and StorageError when the topic ``_schemas`` is damaged.
         """
-        wanted = _subjects_of(topic, config)
+        wanted = _rules_of(topic, config)
         async with self._loading:
             try:
                 await self._read_on()
@@ -64,13 +65,15 @@ class SubjectSchemas:
                 raise StorageError(
                     f"topic {SCHEMAS_TOPIC} is damaged, so schemas cannot be validated: {error}"
                 ) from error
-            for subject in wanted:
-                if subject is not None and subject not in self._subjects:
-                    self._subjects[subject] = await _in_thread(self._threads, subject_frames, self._state, subject)
+            for rule in wanted:
+                if rule is not None and rule not in self._subjects:
+                    self._subjects[rule] = await _in_thread(
+                        self._threads, subject_frames, self._state, rule, self._record_names
+                    )
             return self._check_of(wanted)
 
-    def _check_of(self, wanted: tuple[str | None, str | None]) -> SchemaFrameCheck:
-        key, value = (None if subject is None else self._subjects[subject] for subject in wanted)
+    def _check_of(self, wanted: tuple[SubjectRule | None, SubjectRule | None]) -> SchemaFrameCheck:
+        key, value = (None if rule is None else self._subjects[rule] for rule in wanted)
         return SchemaFrameCheck(key, value)
 
     async def _read_on(self) -> None:
@@ -92,9 +95,18 @@ class SubjectSchemas:
         return (None, None) if topic is None else (topic.topic_id, topic.partition(0))
 
 
-def _subjects_of(topic: str, config: LogConfig) -> tuple[str | None, str | None]:
-    """The subjects of a topic's keys and values, by TopicNameStrategy; None for the part that is not validated."""
-    return f"{topic}-key" if config.validates_keys else None, f"{topic}-value" if config.validates_values else None
+def _rules_of(topic: str, config: LogConfig) -> tuple[SubjectRule | None, SubjectRule | None]:
+    """The subjects of a topic's keys and values; None for the part that is not validated."""
+    return (
+        _rule(topic, "key", config.confluent_key_subject_name_strategy) if config.validates_keys else None,
+        _rule(topic, "value", config.confluent_value_subject_name_strategy) if config.validates_values else None,
+    )
+
+
+def _rule(topic: str, part: str, strategy: str) -> SubjectRule:
+    if strategy == RECORD_NAME_STRATEGY:
+        return SubjectRule(None)
+    return SubjectRule(None, f"{topic}-") if strategy == TOPIC_RECORD_NAME_STRATEGY else SubjectRule(f"{topic}-{part}")
 
 
 async def _in_thread(threads: ThreadPoolExecutor, work: Callable[..., _Result], *given: object) -> _Result:

@@ -31,9 +31,13 @@ from mainstem.record.constants import DECOMPRESSED_BYTES_MAX
 _NO_REPLICAS = "Kafka's replicas whose traffic is throttled; this node has none"
 _NO_REMOTE_STORAGE = "Kafka's tiered storage, which is not here: the value is kept and changes nothing"
 _TOPIC_NAME_STRATEGY = "io.confluent.kafka.serializers.subject.TopicNameStrategy"
-_NAME_STRATEGY = one_of(_TOPIC_NAME_STRATEGY)
-_SUBJECT = "The subject whose schemas a {} may name: TOPIC-{}. Other strategies are not supported"
-_VALIDATED = "Whether a record is refused when its {} names no schema of the subject TOPIC-{} (docs/registry.md)"
+RECORD_NAME_STRATEGY = "io.confluent.kafka.serializers.subject.RecordNameStrategy"
+TOPIC_RECORD_NAME_STRATEGY = "io.confluent.kafka.serializers.subject.TopicRecordNameStrategy"
+_NAME_STRATEGY = one_of(_TOPIC_NAME_STRATEGY, RECORD_NAME_STRATEGY, TOPIC_RECORD_NAME_STRATEGY)
+_SUBJECT = "The subject whose schemas a {} may name: TOPIC-{}, the name of the schema's record, or TOPIC-RECORD"
+_VALIDATED = (
+    "Whether a record is refused when its {} names no schema of its subject, TOPIC-{} by default (docs/registry.md)"
+)
 _TABLE: Mapping[tuple[str, ConfigType, str | int], str] = {
     ("cleanup.policy", CLEANUP_POLICY, "delete"): "What may remove old records: delete (by retention), compact (the "
     "latest of each key stays), both, or none",
@@ -136,7 +140,9 @@ class LogConfig:
     compression_zstd_level: int = 3
     flush: str = "commit"
     confluent_key_schema_validation: bool = False
+    confluent_key_subject_name_strategy: str = _TOPIC_NAME_STRATEGY
     confluent_value_schema_validation: bool = False
+    confluent_value_subject_name_strategy: str = _TOPIC_NAME_STRATEGY
     mainstem_conditional_append: bool = False
     mainstem_idempotency_window_ms: int = 0
     mainstem_key_index: bool = False

@@ -112,3 +112,34 @@ def test_a_message_of_another_file_is_compared_where_data_has_it() -> None:
         ("FIELD_SCALAR_KIND_CHANGED", "p.I.a"),
         ("MESSAGE_REMOVED", "p.I.K"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ("extend M { optional int32 a = 100; }", "extend M { optional int64 b = 100; }", []),
+        (
+            "extend M { optional int32 a = 100; }",
+            "extend M { optional string a = 100; }",
+            ["FIELD_SCALAR_KIND_CHANGED"],
+        ),
+        (
+            "extend M { optional int32 a = 100; }",
+            "message S { extend M { optional N a = 100; } }",
+            ["FIELD_KIND_CHANGED"],
+        ),
+        ("extend M { optional N a = 100; }", "extend M { optional M a = 100; }", ["FIELD_NAMED_TYPE_CHANGED"]),
+        ("extend M { optional int32 a = 100; }", "extend M { optional string b = 101; }", []),
+        ("extend M { optional int32 a = 100; }", "extend N { optional string a = 100; }", []),
+        ("extend M { optional int32 a = 100; }", "", []),
+        (
+            "extend google.protobuf.FieldOptions { optional int32 a = 5000; }",
+            "extend google.protobuf.FieldOptions { optional string a = 5000; }",
+            [],
+        ),
+    ],
+)
+def test_extensions_are_fields_of_what_they_extend(before: str, after: str, found: list[str]) -> None:
+    head = f'{PROTO2} import "google/protobuf/descriptor.proto"; '
+    messages = "message M { extensions 100 to 200; } message N { extensions 100 to 200; } "
+    assert kinds(head + messages + before, head + messages + after) == found

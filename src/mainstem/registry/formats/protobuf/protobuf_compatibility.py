@@ -1,11 +1,12 @@
 """Whether one Protobuf schema reads data of another: what the wire format allows, and what keeps the meaning.
 
-Fields are compared by number. Their names may change; fields, messages and enum values may be added; fields may be
-removed. A message that data may contain must not be removed. Types may change within a group that the wire format reads
-alike: int32, uint32, int64, uint64, bool and enums; sint32 and sint64; string and bytes; fixed32 and sfixed32; fixed64
-and sfixed64. Fields of which data may have several must not come together in one oneof. Sources: "Updating A Message
-Type" in the Protobuf language guide; the rules that the Schema Registry documents. In editions, what counts is the
-meaning of features: a required field, and a message that is written as a group.
+Fields are compared by number, and extensions as fields of the message that they extend. Their names may change; fields,
+messages and enum values may be added; fields may be removed. A message that data may contain must not be removed. Types
+may change within a group that the wire format reads alike: int32, uint32, int64, uint64, bool and enums; sint32 and
+sint64; string and bytes; fixed32 and sfixed32; fixed64 and sfixed64. Fields of which data may have several must not
+come together in one oneof. Sources: "Updating A Message Type" in the Protobuf language guide; the rules that the Schema
+Registry documents. In editions, what counts is the meaning of features: a required field, and a message that is written
+as a group.
 
 Contract: pure; each pair of messages is compared once.
 """
@@ -41,7 +42,7 @@ def incompatibilities_between(reader: Any, writer: Any) -> list[Incompatibility]
     if reader.package != writer.package:
         text = f"the package changed from {writer.package or 'none'!r} to {reader.package or 'none'!r}"
         return [Incompatibility("PACKAGE_CHANGED", reader.package, text)]
-    found: list[Incompatibility] = []
+    found = list(_extension_changes(reader, writer))
     unchecked = list(_common_messages(reader.message_types_by_name, writer.message_types_by_name, found))
     seen: set[str] = set()
     while unchecked and len(found) < _FOUND_MAX:
@@ -54,6 +55,30 @@ def incompatibilities_between(reader: Any, writer: Any) -> list[Incompatibility]
         unchecked += _common_messages(known.nested_types_by_name, written.nested_types_by_name, found)
         unchecked += _messages_of_fields(known, written)  # messages of other files may have changed, too
     return found[:_FOUND_MAX]
+
+
+def _extension_changes(reader: Any, writer: Any) -> Iterator[Incompatibility]:
+    """Extensions are fields of the message that they extend, with numbers of their own there. One may go away.
+
+    Those of options are never in data.
+    """
+    known = _extensions(reader)
+    for place, before in _extensions(writer).items():
+        if place in known and not place[0].startswith("google.protobuf."):
+            yield from _field_change(known[place], before, known[place].full_name)
+
+
+def _extensions(file: Any) -> dict[tuple[str, int], Any]:
+    """The extensions that a file defines, by what they extend and their number."""
+    scopes = [file, *file.message_types_by_name.values()]
+    found: dict[tuple[str, int], Any] = {}
+    while scopes:
+        scope = scopes.pop()
+        for each in scope.extensions_by_name.values():
+            found[each.containing_type.full_name, each.number] = each
+        if scope is not file:
+            scopes += scope.nested_types
+    return found
 
 
 def _common_messages(known: Any, written: Any, found: list[Incompatibility]) -> Iterator[_Pair]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mainstem.model import Headers
+from mainstem.model import Headers, TopicPartition
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -24,7 +26,8 @@ from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
 from mainstem.schemas_topic.frames import frame_of, guid_frame_of
 from mainstem.schemas_topic.record_names import record_names
 from mainstem.schemas_topic.records import Content, StoredSchema, schema_key, schema_record
-from tests.broker.harness import Client, with_broker
+from tests.broker.harness import Client, running, with_broker
+from tests.support.damage import Damage, plant
 
 VALUES = {"confluent.value.schema.validation": "true"}
 CONTENT = Content("AVRO", '"string"')
@@ -229,6 +232,28 @@ async def test_configs_turn_it_on_and_off_and_other_strategies_are_refused(clien
     assert (await alter("confluent.value.schema.validation", "maybe")).error_code == ErrorCode.INVALID_CONFIG
     assert (await alter("confluent.value.schema.validation", "false")).error_code == 0
     assert await answer_to(client, record(b"x")) == {}
+
+
+@pytest.mark.parametrize("damage", ["checksum", "garbage"])
+def test_damaged_schemas_refuse_validated_records_alone_until_they_are_mended(tmp_path: Path, damage: Damage) -> None:
+    async def main() -> None:
+        async with running(tmp_path / "data") as client:
+            await topic_with_schema(client)
+            await register(client, "t-value", 8, OTHER)
+            await client.create_topic("free")
+            [path] = (tmp_path / "data").rglob("_schemas-0/*.log")
+            whole = path.read_bytes()
+            plant(tmp_path / "data", TopicPartition("_schemas", 0), 1, damage)
+            for value in (frame_of(7), frame_of(8), b"no id", None):
+                answer = await send(client, "t", [record(value)])
+                assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR  # which clients retry
+            assert (await send(client, "free", [record(b"x")])).error_code == 0
+            assert await client.values("t") == []
+            path.write_bytes(whole)
+            assert await answer_to(client, record(frame_of(7)), record(frame_of(8))) == {}
+            assert list(await answer_to(client, record(b"no id"))) == [0]
+
+    asyncio.run(main())
 
 
 RECORD = Content("AVRO", '{"type":"record","name":"Order","namespace":"shop","fields":[]}')

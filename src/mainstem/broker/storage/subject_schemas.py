@@ -20,7 +20,7 @@ from mainstem.errors import CorruptBatchError, StorageError
 from mainstem.log.partition.config import RECORD_NAME_STRATEGY, TOPIC_RECORD_NAME_STRATEGY, LogConfig
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.partition.partition_reads import ReadResult
-from mainstem.record.header import iter_headers
+from mainstem.record.header import iter_headers, verify
 from mainstem.record.reader import AbortedRecords, read_records
 from mainstem.schemas_topic.records import SCHEMAS_TOPIC
 from mainstem.schemas_topic.state import RegistryState
@@ -123,6 +123,7 @@ def _fold(state: RegistryState, result: ReadResult, end: int) -> int:
             if header.is_control:
                 aborted.pass_marker(header, batch)
             elif not aborted.holds(header):
+                verify(buffer, at, header)
                 for record in read_records(batch):
                     state.apply(record.key, record.value, record.timestamp_ms)
             next_offset = header.next_offset

@@ -1,4 +1,4 @@
-"""What a subject's config adds to the metadata and rules of its schemas."""
+"""A subject's config adds metadata and rules to its schemas."""
 
 from __future__ import annotations
 
@@ -95,6 +95,12 @@ def test_what_comes_out_too_large_is_refused(registry: httpx.Client) -> None:
     registry.put("/config/users", json={"overrideMetadata": {"properties": {"a": "x" * 60_000}}})
     answer = register(registry, "users", USER, metadata={"properties": {"b": "y" * 60_000}})
     assert refusal(answer) == (422, 42201)
+
+
+@pytest.mark.parametrize("field", ["schemaTagsToAdd", "schemaTagsToRemove", "propagateSchemaTags"])
+def test_changes_of_tags_are_refused_and_not_passed_over(registry: httpx.Client, field: str) -> None:
+    assert refusal(register(registry, "users", USER, **{field: [{"tags": ["PII"]}]})) == (422, 42201)
+    assert register(registry, "users", USER, **{field: None}).json() == {"id": 1}
 
 
 @pytest.mark.parametrize("strange", [{"properties": 5}, {"tags": []}, {"domainRules": {"a": 1}, "sensitive": "all"}])

@@ -33,7 +33,7 @@ _NAME_CHARACTERS_MAX: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Association:
-    """What a request says of one association. ``lifecycle`` and ``frozen``: None for what it was, or the default."""
+    """One association of a request. ``lifecycle`` and ``frozen``: None for what it was, or the default."""
 
     subject: str
     type: str

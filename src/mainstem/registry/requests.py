@@ -31,6 +31,7 @@ SCHEMA_BYTES_MAX: Final = 900_000
 _REFERENCES_MAX: Final = 1_000
 _EXTRAS_BYTES_MAX: Final = 100_000
 _NUMBER_MAX: Final = (1 << 31) - 1
+_TAG_FIELDS: Final = ("schemaTagsToAdd", "schemaTagsToRemove", "propagateSchemaTags")
 _CONFIG_FIELDS: Final[Mapping[str, type]] = {
     "alias": str,
     "aliasForDeks": str,
@@ -66,6 +67,9 @@ def read_schema_request(body: Mapping[str, Any], context: str) -> SchemaRequest:
     schema_type = body.get("schemaType") or AVRO
     if not isinstance(text, str) or not text.strip():
         raise invalid_schema('the schema is missing: send {"schema": "…"} with its text')
+    for name in _TAG_FIELDS:
+        if body.get(name):
+            raise invalid_schema(f"{name} is not supported: write tags into the schema's text or its metadata")
     if schema_type not in SCHEMA_TYPES:
         raise invalid_schema(f"invalid schema type {str(schema_type)[:100]!r}: use AVRO, JSON or PROTOBUF")
     if len(text.encode(errors="replace")) > SCHEMA_BYTES_MAX:

@@ -36,7 +36,7 @@ class SubjectRule(NamedTuple):
 
     subject: str | None
     prefix: str = ""
-    """What stands in front of the record's name."""
+    """The text in front of the record's name."""
 
     def __str__(self) -> str:
         return f"the subject {self.prefix}RECORD, by the name of its record" if self.subject is None else self.subject

@@ -10,6 +10,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
 import pytest
 
 from mainstem.client.log import Log
@@ -85,6 +86,28 @@ def test_readers_do_not_wait_for_a_comparison(registry_log: Log, topic: str, mon
         assert running.result(60) == []
     assert compared == [0], "the state changed under a comparison"
     assert registry.versions("slow") == [1, 2, 3]
+
+
+def test_reads_over_http_have_threads_of_their_own(registry: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, may_end = threading.Semaphore(0), threading.Event()
+
+    def compare(*_: object, **__: object) -> list[str]:
+        begun.release()
+        assert may_end.wait(60)
+        return []
+
+    registry.post("/subjects/slow/versions", json={"schema": avro("a").text})
+    monkeypatch.setattr(registration, "compare", compare)
+    with ThreadPoolExecutor(12) as threads:
+        path, body = "/compatibility/subjects/slow/versions/latest", {"schema": avro("b").text}
+        running = [threads.submit(registry.post, path, json=body, timeout=120) for _ in range(12)]
+        try:
+            assert all(begun.acquire(timeout=60) for _ in range(8))
+            assert registry.get("/subjects").json() == ["slow"]
+            assert registry.get("/schemas/ids/1").status_code == 200
+        finally:
+            may_end.set()
+        assert [each.result(120).json() for each in running] == [{"is_compatible": True}] * 12
 
 
 @pytest.mark.parametrize("permanent", [False, True])

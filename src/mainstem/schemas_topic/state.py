@@ -49,7 +49,8 @@ class RegistryState:
         self._spellings: dict[bytes, set[bytes]] = {}
         self._contexts: set[str] = set()
         self._ids: dict[str, _Ids] = defaultdict(_Ids)
-        self._guids: dict[str, set[tuple[str, int]]] = {}
+        self.guids: dict[str, set[tuple[str, int]]] = {}
+        """The subjects and versions of each global id, soft-deleted ones included."""
         self._referrers: dict[tuple[str, int], set[tuple[str, int]]] = defaultdict(set)
         self._appliers: Mapping[str, Callable[[Document, Document | None, int], None]] = {
             records.SCHEMA: self._apply_schema,
@@ -73,7 +74,7 @@ class RegistryState:
         )
         copied._contexts = set(self._contexts)
         copied._ids.update((context, ids.copy()) for context, ids in self._ids.items())
-        for name in ("_guids", "_referrers", "_spellings"):
+        for name in ("guids", "_referrers", "_spellings"):
             getattr(copied, name).update((key, set(found)) for key, found in getattr(self, name).items())
         return copied
 
@@ -103,12 +104,7 @@ class RegistryState:
 
     def with_guid(self, guid: str) -> list[StoredSchema]:
         """The versions whose content has this global id, in order."""
-        return [self.subjects[subject][version] for subject, version in sorted(self._guids.get(guid, ()))]
-
-    def by_guid(self) -> Iterator[tuple[str, list[StoredSchema]]]:
-        """Each global id with the versions that have its content, in no order; soft-deleted ones included."""
-        for guid, places in self._guids.items():
-            yield guid, [self.subjects[subject][version] for subject, version in places]
+        return [self.subjects[subject][version] for subject, version in sorted(self.guids.get(guid, ()))]
 
     def id_of(self, context: str, content: Content) -> int | None:
         """The id of a content in a context; None when it has none."""
@@ -191,7 +187,7 @@ class RegistryState:
         ids.greatest = max(ids.greatest, schema.id)
         ids.of_content.setdefault(schema.content, schema.id)
         ids.uses.setdefault(schema.id, {})[schema.place] = schema
-        self._guids.setdefault(schema.content.guid, set()).add(schema.place)
+        self.guids.setdefault(schema.content.guid, set()).add(schema.place)
         for reference in schema.content.references:
             self._referrers[reference.subject, reference.version].add(schema.place)
 
@@ -209,7 +205,7 @@ class RegistryState:
             del ids.uses[schema.id]
             if ids.of_content.get(schema.content) == schema.id:
                 del ids.of_content[schema.content]
-        _discard(self._guids, schema.content.guid, schema.place)
+        _discard(self.guids, schema.content.guid, schema.place)
         for reference in schema.content.references:
             _discard(self._referrers, (reference.subject, reference.version), schema.place)
 

@@ -67,7 +67,8 @@ def _by_record_name(state: RegistryState, prefix: str, names: dict[str, frozense
     found: list[StoredSchema] = []
     known = dict(names)
     names.clear()
-    for guid, versions in state.by_guid():
+    for guid in state.guids:
+        versions = state.with_guid(guid)
         names[guid] = known[guid] if guid in known else record_names(versions[0].content)
         subjects = {prefix + name for name in names[guid]}
         found += [each for each in versions if not each.is_deleted and each.subject in subjects]

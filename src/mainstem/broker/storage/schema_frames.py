@@ -2,7 +2,7 @@
 
 Only the frame is checked, as in Confluent's broker: an id of the default context, or a global id
 (``schemas_topic.frames``). The bytes after it are not read. The subject is ``TOPIC-key`` or ``TOPIC-value``, or what
-the schema names its record, alone or behind ``TOPIC-``. Versions that are not deleted count. Null passes. Contract:
+the schema names its record, alone or after ``TOPIC-``. Versions that are not deleted count. Null passes. Contract:
 immutable; ``refused`` may run in any thread.
 """
 

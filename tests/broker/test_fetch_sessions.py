@@ -154,7 +154,7 @@ def test_what_was_read_to_its_end_is_read_again_only_when_it_changes_or_is_asked
         made.has_read(partition)
         made.answered(partition, ReportedOffsets(0, 0, 0), gave_records=False)
     assert list(made.unread) == []
-    third.log_changed()
+    third.log_changed(at_once=True)
     made.update([asked(0, offset=5)])
     assert list(made.unread) == [third, first]
     assert first.asked.fetch_offset == 5
@@ -187,7 +187,7 @@ def test_another_isolation_level_looks_at_everything_anew() -> None:
 def test_who_listens_is_told_when_another_takes_its_place_and_when_the_session_ends() -> None:
     heard: list[str] = []
     made = session(1)
-    made.listen(lambda: heard.append("first"))
-    made.listen(lambda: heard.append("second"))
+    made.listen(lambda _: heard.append("first"))
+    made.listen(lambda _: heard.append("second"))
     made.close()
     assert heard == ["first", "second"]

@@ -14,6 +14,7 @@
 * ``metrics``: ``/metrics``
 * ``error_codes``: errors as error codes
 * ``api_features``: the features that ApiVersions lists
+* ``later``: a response that comes later
 * ``chores``: supervised background tasks
 * ``slices``: long requests in slices, so that the event loop stays free
 """

@@ -24,15 +24,15 @@ clients (INVALID_TOPIC_EXCEPTION).
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from mainstem.broker.access import record_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Answer, Call
 from mainstem.broker.error_codes import error_code, refusal
+from mainstem.broker.later import Later
 from mainstem.broker.node import Node
 from mainstem.broker.storage.topics import Topic
 from mainstem.broker.storage.validation_threads import Outcome, only_batch
@@ -73,7 +73,7 @@ class _Waiting:
     """Step 4: the partitions that wait for the disk, and the answer to send when none does."""
 
     def __init__(self) -> None:
-        self.future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.future: Later[Answer] = Later()
         self.left = 1  # one for the request itself, until all of it is appended
         self.response: ProduceResponse | None = None
 
@@ -110,7 +110,7 @@ class _PartitionAppend:
         self.producer = transactional_producer(item.records)
 
 
-def handle(node: Node, call: Call) -> Answer | asyncio.Future[Answer]:
+def handle(node: Node, call: Call) -> Answer | Awaitable[Answer]:
     """Serve one request; the top of the file has the steps. If one has to wait, the connection's later requests do."""
     appends = _check_quickly(node, call)
     if not _slow_checks(appends):
@@ -139,7 +139,7 @@ async def _serve_slowly(
         answer = _append_all(node, call, appends, codes)
     finally:
         release()
-    return await answer if isinstance(answer, asyncio.Future) else answer
+    return await answer if isinstance(answer, Later) else answer
 
 
 # ---- 1: check
@@ -236,7 +236,7 @@ def _transactional(appends: Sequence[_PartitionAppend]) -> dict[TopicPartition, 
 
 def _append_all(
     node: Node, call: Call, appends: Sequence[_PartitionAppend], refused: Mapping[TopicPartition, ErrorCode]
-) -> Answer | asyncio.Future[Answer]:
+) -> Answer | Later[Answer]:
     body: ProduceRequest = call.body
     if body.transactional_id is None and [each for each in appends if each.producer is not None]:
         return _refuse_all(body, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

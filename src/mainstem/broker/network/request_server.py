@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 from mainstem.broker.api import Api
 from mainstem.broker.apis import APIS
@@ -25,6 +24,7 @@ from mainstem.broker.call import Answer, Call
 from mainstem.broker.dispatch import Dispatcher
 from mainstem.broker.handlers.api_versions import UNSUPPORTED as UNSUPPORTED_API_VERSIONS
 from mainstem.broker.handlers.sasl_authenticate import BARE_TOKEN
+from mainstem.broker.later import Later
 from mainstem.broker.network.pending_requests import PendingRequest
 from mainstem.broker.node import Node
 from mainstem.broker.quotas.charging import Charge
@@ -40,6 +40,7 @@ from mainstem.protocol.schema import Buffer, Message
 
 _LOG: Final = logging.getLogger("mainstem.broker")
 _AT_ONCE_ELEMENTS: Final = 2_000  # a request with more is parsed in a thread
+Served: TypeAlias = asyncio.Future[Any] | Later[Any]
 _UNEXPECTED: Final = "a request failed in a way that was not expected"
 
 
@@ -70,7 +71,7 @@ class RequestServer:
         self._owner = owner
         self._peer = f"{peer[0]}:{peer[1]}"
         self._client_host = f"/{peer[0]}"
-        self._tasks: set[asyncio.Future[Any]] = set()
+        self._tasks: set[Served] = set()
         self._logs_requests = _LOG.isEnabledFor(logging.INFO)
         self._now_s = asyncio.get_running_loop().time
 
@@ -88,7 +89,7 @@ class RequestServer:
 
     def cancel(self) -> None:
         """Cancel all that is served: the connection is lost."""
-        for task in self._tasks:
+        for task in list(self._tasks):  # a callback may run at once, and takes its task out
             task.cancel()
 
     # ---- 1: parse
@@ -112,7 +113,7 @@ class RequestServer:
         pending.is_large = True
         self._handle(pending, api, self._call(pending, header, request.body))
 
-    def _large_begun(self, task: asyncio.Future[Any]) -> None:
+    def _large_begun(self, task: Served) -> None:
         if self._has_succeeded(task):
             self._owner.advance()
 
@@ -168,7 +169,7 @@ class RequestServer:
             )
         return answer
 
-    def _handled_later(self, pending: PendingRequest, call: Call, task: asyncio.Future[Any]) -> None:
+    def _handled_later(self, pending: PendingRequest, call: Call, task: Served) -> None:
         if self._has_succeeded(task, call):
             self._answered(pending, call, task.result())
             self._owner.advance()
@@ -200,13 +201,13 @@ class RequestServer:
 
     # ---- what is served later
 
-    def _follow(self, answer: Awaitable[Any], done: Callable[[asyncio.Future[Any]], None]) -> None:
+    def _follow(self, answer: Awaitable[Any], done: Callable[[Served], None]) -> None:
         """Call ``done`` when ``answer`` completes; it is cancelled when the connection is lost."""
-        task = asyncio.ensure_future(answer) if not inspect.iscoroutine(answer) else asyncio.create_task(answer)
+        task = answer if isinstance(answer, Later | asyncio.Future) else asyncio.ensure_future(answer)
         self._tasks.add(task)
         task.add_done_callback(done)
 
-    def _has_succeeded(self, task: asyncio.Future[Any], call: Call | None = None) -> bool:
+    def _has_succeeded(self, task: Served, call: Call | None = None) -> bool:
         """Whether ``task`` has a result; an error in it closes the connection."""
         self._tasks.discard(task)
         if task.cancelled():

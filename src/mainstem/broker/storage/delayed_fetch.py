@@ -2,18 +2,23 @@
 
 ``DelayedFetches`` knows the watchers of each partition log, and notifies them when its high watermark rises, when it is
 deleted or changes otherwise. ``DelayedFetch`` is one waiting request. When a partition of its session has changed, it
-reads again, at most once per turn of the loop. When its time is over, it returns what there is. Nothing polls. On the
-event loop only.
+reads again: at once if it waits for that partition alone and few others do, else once at the end of the turn of the
+loop. When its time is over, it returns what there is. Nothing polls. On the event loop only.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
+from typing import Final
 
+from mainstem.broker.later import Later
 from mainstem.broker.storage.fetch_sessions import FetchSession, Watcher
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.schema import Message
+
+_AT_ONCE_WATCHERS: Final = 4
+"""More watchers of a partition read in the next turn of the loop: they do not delay what the log does in this one."""
 
 
 class DelayedFetches:
@@ -39,8 +44,9 @@ class DelayedFetches:
         """Notify the watchers of ``log``, which has changed."""
         watchers = self._watchers.get(log)
         if watchers is not None:
+            at_once = len(watchers) <= _AT_ONCE_WATCHERS
             for watcher in list(watchers):
-                watcher.log_changed()
+                watcher.log_changed(at_once)
 
     def wake_all(self) -> None:
         """Notify all watchers: any log may have changed."""
@@ -63,9 +69,7 @@ class DelayedFetches:
             for log in logs:
                 self.unwatch(log, waiter)
 
-    def delay(
-        self, session: FetchSession, look: Callable[[bool], Message | None], timeout_s: float
-    ) -> asyncio.Future[Message]:
+    def delay(self, session: FetchSession, look: Callable[[bool], Message | None], timeout_s: float) -> Later[Message]:
         """Return the future response to a fetch of ``session``.
 
         ``look`` is called when a partition has changed, and with True at the end of the time; then it must return a
@@ -76,7 +80,7 @@ class DelayedFetches:
         fetch.future.add_done_callback(self._done)
         return fetch.future
 
-    def _done(self, _: asyncio.Future[Message]) -> None:
+    def _done(self, _: Later[Message]) -> None:
         self._waiting -= 1
 
     def statistics(self) -> dict[str, int]:
@@ -89,7 +93,7 @@ class DelayedFetch:
 
     def __init__(self, session: FetchSession, look: Callable[[bool], Message | None], timeout_s: float) -> None:
         self._loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Message] = self._loop.create_future()
+        self.future: Later[Message] = Later()
         self.future.add_done_callback(self._end)
         self._session = session
         self._ask = look
@@ -97,9 +101,11 @@ class DelayedFetch:
         self._timer = self._loop.call_later(timeout_s, self._look, True)
         session.listen(self._changed)
 
-    def _changed(self) -> None:
-        """Schedule a read at the end of this turn of the loop, so that it sees all partitions changed in the turn."""
-        if not self._is_scheduled:
+    def _changed(self, at_once: bool) -> None:
+        """Read at once; or at the end of this turn of the loop, so that one read sees all that changed in the turn."""
+        if at_once:
+            self._look(False)
+        elif not self._is_scheduled:
             self._is_scheduled = True
             self._loop.call_soon(self._look, False)
 
@@ -115,7 +121,7 @@ class DelayedFetch:
         if answer is not None:
             self.future.set_result(answer)
 
-    def _end(self, _: asyncio.Future[Message]) -> None:
+    def _end(self, _: Later[Message]) -> None:
         self._timer.cancel()
         self._session.leave(self._changed)
         if not self._session.session_id:
@@ -130,7 +136,7 @@ class _Waiter:
     def __init__(self, future: asyncio.Future[bool]) -> None:
         self._future = future
 
-    def log_changed(self) -> None:
+    def log_changed(self, at_once: bool) -> None:
         if not self._future.done():
             self._future.set_result(True)
 

@@ -29,6 +29,8 @@ from mainstem.protocol.messages.fetch import FetchPartition, FetchTopic, Forgott
 TopicKey: TypeAlias = "str | UUID"
 """How a session names a topic: by id since version 13 of the API, by name before."""
 
+Listener: TypeAlias = Callable[[bool], None]
+"""Is called when a session has something to read, or is used by another request; with True, it may read at once."""
 FULL_EPOCH: Final = 0
 """The epoch of a request that names all partitions and asks for a session."""
 FINAL_EPOCH: Final = -1
@@ -40,9 +42,9 @@ _SAFE_FOR_S: Final = 120.0
 
 
 class Watcher(Protocol):
-    """Receives a call when a partition log has changed."""
+    """Receives a call when a partition log has changed; ``at_once``: it may read now, in this turn of the loop."""
 
-    def log_changed(self) -> None: ...
+    def log_changed(self, at_once: bool) -> None: ...
 
 
 class Watches(Protocol):
@@ -77,9 +79,9 @@ class SessionPartition:
         self.log: PartitionLog | None = None
         self.reported: ReportedOffsets | None = None
 
-    def log_changed(self) -> None:
+    def log_changed(self, at_once: bool) -> None:
         """Mark the partition as unread: its log has changed."""
-        self.session.mark(self)
+        self.session.mark(self, at_once)
 
 
 class FetchSession:
@@ -96,7 +98,7 @@ class FetchSession:
         self._watches = watches
         self._is_watching = False
         self._isolation_level = 0
-        self._listener: Callable[[], None] | None = None
+        self._listener: Listener | None = None
 
     # ---- requests of the client
 
@@ -131,19 +133,19 @@ class FetchSession:
 
     # ---- changes of the logs
 
-    def mark(self, partition: SessionPartition) -> None:
-        """Mark the partition as unread, and call the listener."""
+    def mark(self, partition: SessionPartition, at_once: bool) -> None:
+        """Mark the partition as unread, and call the listener. ``at_once``: nothing else is to be read with it."""
         self.unread[partition] = None
         if self._listener is not None:
-            self._listener()
+            self._listener(at_once and len(self.partitions) == 1)
 
-    def listen(self, listener: Callable[[], None] | None) -> None:
+    def listen(self, listener: Listener | None) -> None:
         """Set the listener. The previous listener is called once more, and then never again."""
         before, self._listener = self._listener, listener
         if before is not None:
-            before()
+            before(False)
 
-    def leave(self, listener: Callable[[], None]) -> None:
+    def leave(self, listener: Listener) -> None:
         """Remove ``listener``, if it is the current one."""
         if self._listener == listener:
             self._listener = None

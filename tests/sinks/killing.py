@@ -106,4 +106,8 @@ def _count_in_sqlite(count: Callable[[], None]) -> None:
             super().commit()
 
     connect = sqlite3.connect
-    sqlite3.connect = lambda path, **options: connect(path, factory=Connection, **options)  # type: ignore[misc]
+
+    def counted_connect(path: Any, factory: type[sqlite3.Connection], **options: Any) -> sqlite3.Connection:
+        return connect(path, factory=type("Counted", (Connection, factory), {}), **options)
+
+    sqlite3.connect = counted_connect  # type: ignore[assignment]

@@ -264,3 +264,29 @@ def test_a_long_key_and_large_values(sink_database: SinkDatabase, tmp_path: Path
         [row] = store.query(RangeQuery()).rows
         assert (len(row["a"]), row["b"] == "'\\" * 500_000) == (600, True)
         assert base64.b64decode(row["more"]) == bytes(range(256)) * 2_000
+
+
+def test_a_key_that_is_too_long_among_others(sink_database: SinkDatabase, tmp_path: Path) -> None:
+    long = {"postgres": 2_601, "mariadb": 765, "sqlite": 60_001}[sink_database.name]
+    records: list[KeyAndValue] = [(b"%d" % n * (long if n == 4 else 1), b'{"a": 1}') for n in range(9)]
+    with serving(tmp_path / "store", definition(sink_database, schema_of("a INT"), ())) as store:
+        [poison] = apply(store, records)
+        assert (poison.offset, "the key" in poison.error) == (4, True)
+        assert store.count() == 8
+
+
+def test_a_row_that_is_too_large_among_others(sink_database: SinkDatabase, tmp_path: Path) -> None:
+    huge = "x" * (17 << 20)
+    records = [order(1), order(2), (b"3", json.dumps({"id": 3, "name": huge}).encode()), order(4), order(5)]
+    with serving(tmp_path / "store", definition(sink_database)) as store:
+        poisons = apply(store, records)
+        assert len(poisons) == (1 if sink_database.name == "mariadb" else 0)
+        assert store.count() == 5 - len(poisons)
+
+
+def test_a_batch_without_rows_writes_none_again(sink_database: SinkDatabase, tmp_path: Path) -> None:
+    with serving(tmp_path / "store", definition(sink_database)) as store:
+        apply(store, [order(1)])
+        sink_database.execute("UPDATE orders SET name = 'by hand'")
+        apply(store, [(b"2", b"poison")], 1)
+        assert table(sink_database)[0][1] == "by hand"

@@ -30,7 +30,8 @@ BUCKETS: Final = (0.0, *(float(f"{digit}e{power}") for power in range(-3, 6) for
 _BUCKETS_MAX: Final = 200
 _MINUTES_MAX: Final = 1_440
 _LABELS_MAX: Final = 10_000
-SINKS_TABLE: Final = "mainstem_sinks"
+_SINKS_PREFIX: Final = "mainstem_"
+SINKS_TABLE: Final = f"{_SINKS_PREFIX}sinks"
 """The table beside a sink's own in which its position stands."""
 _TABLE_BYTES_MAX: Final = 45  # PostgreSQL's names have 63 bytes; a table that is being built has a longer name
 
@@ -252,8 +253,8 @@ class SinkKind(_KindOfView):
             return f'table={self.table!r}: name the table, e.g. table="orders" or table="shop.orders"'
         if any(len(part.encode()) > _TABLE_BYTES_MAX or "\0" in part for part in parts):
             return f"table={self.table!r}: a table's or schema's name has at most {_TABLE_BYTES_MAX} bytes"
-        if parts[-1] == SINKS_TABLE:
-            return f"table={self.table!r}: this table holds the positions of the sinks; choose another name"
+        if parts[-1].lower().startswith(_SINKS_PREFIX):
+            return f"table={self.table!r}: names that begin with {_SINKS_PREFIX} are the sinks' own; choose another"
         return None
 
     def document(self) -> dict[str, Any]:

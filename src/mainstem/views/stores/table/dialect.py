@@ -167,7 +167,10 @@ class Dialect(ABC):
 
     @abstractmethod
     def merge(self, cursor: Cursor, table: TablePlace, rows: pa.Table, columns: SinkColumns) -> None:
-        """Delete and upsert the rows that were staged, in the order of their keys: so writers do not deadlock."""
+        """Delete and upsert the rows that were staged, at least one, in the order of their keys.
+
+        So two writers of a table, of which one is the user's, do not wait for each other in a circle.
+        """
 
     @abstractmethod
     def digest(self, cursor: Cursor, table: TablePlace, columns: SinkColumns) -> Digest:

@@ -10,7 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -111,8 +111,8 @@ class MariaDBServer(Database):
         number = session.thread_id()
 
         def ask() -> None:
-            with suppress(*self.errors):
-                pymysql.connect(**self._parameters, **self._tls).kill(number)
+            with suppress(*self.errors), closing(pymysql.connect(**self._parameters, **self._tls)) as other:
+                other.kill(number)
 
         threading.Thread(target=ask, name="sink-cancel", daemon=True).start()
 

@@ -84,7 +84,7 @@ class MariaDBDialect(Dialect):
         if spark_type.startswith("DECIMAL("):
             return spark_type.lower()
         if spark_type == "STRING" and key_width:
-            return f"varchar({KEY_BYTES_MAX // (4 * key_width)})"
+            return f"varchar({_key_characters(key_width)})"
         return _TYPES.get(spark_type, "longtext")
 
     def key_text(self, column: SinkColumn, *, in_json: bool) -> str:
@@ -95,12 +95,16 @@ class MariaDBDialect(Dialect):
         return _in_json(text) if in_json and column.type in ("STRING", "DATE") else text
 
     def faults(self, columns: SinkColumns, cells: Sequence[pa.Array]) -> dict[int, str]:
-        return {
-            index: f"{column.name} is NaN or infinite, which MariaDB cannot hold"
-            for column, made in zip(columns.columns, cells, strict=True)
-            if column.is_required and pa.types.is_floating(made.type)
-            for index in where(pc.invert(pc.fill_null(pc.is_finite(made), True)))
-        }
+        found: dict[int, str] = {}
+        characters = _key_characters(len(columns.key))
+        for column, made in zip(columns.columns, cells, strict=True):
+            if column.name in columns.key and column.type == "STRING":
+                why = f"the key column {column.name} is longer than {characters} characters, which its type holds"
+                found |= dict.fromkeys(where(pc.greater(pc.utf8_length(made), characters)), why)
+            elif column.is_required and pa.types.is_floating(made.type):
+                why = f"{column.name} is NaN or infinite, which MariaDB cannot hold"
+                found |= dict.fromkeys(where(pc.invert(pc.fill_null(pc.is_finite(made), True))), why)
+        return found
 
     def read(self, column: SinkColumn, value: Any) -> Any:
         if column.type == "BOOLEAN" and value in (0, 1):
@@ -190,7 +194,7 @@ class MariaDBDialect(Dialect):
             cursor.raw.execute(statement)
 
     def merge(self, cursor: Cursor, table: TablePlace, rows: pa.Table, columns: SinkColumns) -> None:
-        deleted = rows.column(DELETED) if len(rows) else pa.array([], pa.bool_())
+        deleted = rows.column(DELETED)
         numbers = [cell(number) for number in range(len(columns.names))]
         if pc.any(deleted).as_py():
             same = [
@@ -217,6 +221,11 @@ class MariaDBDialect(Dialect):
         cursor.run("SELECT count(*), coalesce(sum({}), 0) FROM {}", hashed, table.sql)
         entries, checksum = cursor.row()
         return Digest(entries, int(checksum))
+
+
+def _key_characters(key_width: int) -> int:
+    """How many characters, of up to four bytes, each text of a key may have: an index holds all of the key."""
+    return KEY_BYTES_MAX // (4 * key_width)
 
 
 def _comment(cursor: Cursor, table: TablePlace) -> str:

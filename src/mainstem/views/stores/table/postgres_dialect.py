@@ -176,7 +176,7 @@ class PostgresDialect(Dialect):
         cursor.raw.copy_expert(copy, io.BytesIO(_as_csv(rows, columns)), 1 << 20)
 
     def merge(self, cursor: Cursor, table: TablePlace, rows: pa.Table, columns: SinkColumns) -> None:
-        deleted = rows.column(DELETED) if len(rows) else pa.array([], pa.bool_())
+        deleted = rows.column(DELETED)
         if pc.any(deleted).as_py():
             _delete(cursor, table, columns)
         if not pc.all(deleted).as_py():

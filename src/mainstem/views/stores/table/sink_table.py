@@ -8,10 +8,12 @@ changes their position with them. Invariants:
 1. *One serves.* Which one is decided by the database alone, in one step; a kill leaves the one or the other. Where DDL
    belongs to the transaction, ``mainstem_sinks`` says which. Elsewhere the table itself does
    (``Dialect.pin``), and ``begin`` corrects the rows after a kill.
-2. *One writes.* ``take`` writes the caller's name into the row; a transaction of anyone who took it before fails.
-   ``promote`` takes the name away from the generation that served before the tables are exchanged.
-3. *Not ours, not touched.* A table that no row names is taken only when it is empty and has the columns and the primary
-   key of the topic. It may have other columns, indexes and grants.
+2. *One writes.* ``take`` writes a new name into the row; a transaction of the writer before fails. ``promote`` takes
+   the generation that served away from its writer before the tables are exchanged. Names are numbered, so a writer can
+   tell one that came after it from a database that went back to one before it.
+3. *Nothing is left out.* ``move`` goes from the very position that the writer knows, or fails.
+4. *Not ours, not touched.* A table that no row names is taken only when it is empty and has the columns and the primary
+   key of the topic, by a rebuild too. It may have other columns, indexes and grants.
 
 All functions work in the caller's transaction, on a cursor of it. DDL of one sink excludes other DDL of the same.
 """
@@ -19,12 +21,13 @@ All functions work in the caller's transaction, on a cursor of it. DDL of one si
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import dataclass
 from typing import Any
 
 from mainstem.errors import StorageError, ViewStoppedError
 from mainstem.pipelines.kinds import SINKS_TABLE
-from mainstem.views.stores.store import Bookmark
+from mainstem.views.stores.store import Bookmark, StoreRewoundError
 from mainstem.views.stores.table.dialect import FoundColumn, TablePlace
 from mainstem.views.stores.table.statements import Cursor, Sql, quoted
 from mainstem.views.stores.table.table_columns import SinkColumn, SinkColumns
@@ -93,15 +96,21 @@ class SinkTable:
         """Whether a generation's table is there: where DDL commits, a kill may have left its row alone."""
         return self._dialect.exists(cursor, self.table.beside(generation.table))
 
-    def take(self, cursor: Cursor, generation: str, owner: str) -> Bookmark:
-        """Become the writer of a generation; its bookmark. Raises ViewStoppedError when it is gone."""
+    def take(self, cursor: Cursor, generation: str) -> tuple[str, Bookmark]:
+        """Become the writer of a generation: the name to write under, and the bookmark.
+
+        Raises ViewStoppedError when the generation is gone.
+        """
+        cursor.run("SELECT bookmark, owner FROM {} WHERE generation = {}", self._registry.sql, generation)
+        text, before = self._row(cursor)
+        owner = f"{_turn(before) + 1}-{uuid.uuid4().hex}"
         cursor.run("UPDATE {} SET owner = {} WHERE generation = {}", self._registry.sql, owner, generation)
-        return self.read_bookmark(cursor, generation)
+        return owner, Bookmark.from_text(text)
 
     def read_bookmark(self, cursor: Cursor, generation: str) -> Bookmark:
         """The bookmark of a generation. Raises ViewStoppedError when it is gone."""
         cursor.run("SELECT bookmark FROM {} WHERE generation = {}", self._registry.sql, generation)
-        return self._bookmark(cursor)
+        return Bookmark.from_text(self._row(cursor)[0])
 
     def see(self, cursor: Cursor, generation: str | None) -> tuple[TablePlace, Bookmark]:
         """A generation's table and bookmark, in the first statements of a transaction; None: what serves.
@@ -114,26 +123,33 @@ class SinkTable:
         if found is None:
             query = "SELECT bookmark FROM {} WHERE name = {} AND table_name = {}"
             cursor.run(query, self._registry.sql, self.name, table.name)
-            return table, self._bookmark(cursor)
+            return table, Bookmark.from_text(self._row(cursor)[0])
         return table, self.read_bookmark(cursor, found)
 
-    def move(self, cursor: Cursor, generation: str, owner: str, bookmark: Bookmark) -> None:
-        """Write the bookmark of a generation. Locks the row: another writer waits.
+    def move(self, cursor: Cursor, generation: str, owner: str, before: Bookmark, after: Bookmark) -> None:
+        """Write the bookmark of a generation in place of ``before``. Locks the row: another writer waits.
 
-        Raises ViewStoppedError when another writer took the generation.
+        Raises ViewStoppedError when another writer took the generation, StoreRewoundError when the database has another
+        position.
         """
         query = (
             "UPDATE {} SET bookmark = {}, position = {}, topic_id = {}, written = CURRENT_TIMESTAMP "
-            "WHERE generation = {} AND owner = {}"
+            "WHERE generation = {} AND owner = {} AND position = {} AND topic_id = {}"
         )
-        ids = ", ".join(bookmark.topic_ids.values())
-        state = (bookmark.to_text(), str(bookmark.position), ids)
-        cursor.run(query, self._registry.sql, *state, generation, owner)
-        if cursor.changed != 1:
+        cursor.run(query, self._registry.sql, after.to_text(), *_place(after), generation, owner, *_place(before))
+        if cursor.changed == 1:
+            return
+        cursor.run("SELECT position, owner FROM {} WHERE generation = {}", self._registry.sql, generation)
+        position, found = self._row(cursor)
+        if found != owner and _turn(found) >= _turn(owner):
             raise ViewStoppedError(
-                f"another process has taken over the table {self.name}, or its row in {SINKS_TABLE} was deleted: "
-                "let one process keep it, and start its host again"
+                f"another process has taken over the table {self.name}: let one process keep it, and start its host "
+                "again"
             )
+        raise StoreRewoundError(
+            f"the database has lost commits: the table {self.name} went back from {before.position} to {position}; the "
+            "sink goes on from there"
+        )
 
     # ---- generations
 
@@ -153,22 +169,22 @@ class SinkTable:
         that serves could not be replaced.
         """
         dialect, shadow = self._dialect, self.shadow(generation)
-        has_served = any(each.is_serving for each in self.generations(cursor)) and dialect.exists(cursor, self.table)
-        if has_served and not is_scratch:
+        has_model = not is_scratch and bool(self._replaceable(cursor)) and dialect.exists(cursor, self.table)
+        if has_model:
             dialect.refuse_dependents(cursor, self.table)
         self._insert(cursor, generation, shadow.name, is_serving=False)
         cursor.run("DROP TABLE IF EXISTS {}", shadow.sql)  # a kill may have left one, where DDL commits
-        if has_served and not is_scratch and not self._faults(cursor):
+        if has_model and not self._faults(cursor):
             dialect.create_like(cursor, shadow, self.table)
         else:
             dialect.create(cursor, shadow, self.columns, dialect.scratch if is_scratch else "TABLE")
 
     def promote(self, cursor: Cursor, generation: str) -> None:
         """Let a shadow take the place of the table that serves."""
-        serving = [each.id for each in self.generations(cursor) if each.is_serving]
+        serving = self._replaceable(cursor)
         for other in serving:
-            cursor.run("UPDATE {} SET owner = {} WHERE generation = {}", self._registry.sql, "", other)
-        old = self.shadow(serving[0] if serving else "old")
+            self.take(cursor, other)
+        old = self.shadow(serving[0] if serving else "")
         self._dialect.mark(cursor, self.shadow(generation), generation)
         self._dialect.replace(cursor, self.table, self.shadow(generation), old)
         for other in serving:
@@ -218,13 +234,25 @@ class SinkTable:
 
     # ---- how
 
-    def _bookmark(self, cursor: Cursor) -> Bookmark:
-        row = cursor.row()
+    def _replaceable(self, cursor: Cursor) -> list[str]:
+        """The generation that serves, in a list. Where none does, an empty table of the user's becomes one.
+
+        Raises StorageError for a table of the user's that has rows or other columns.
+        """
+        serving = [each.id for each in self.generations(cursor) if each.is_serving]
+        if not serving and self._dialect.exists(cursor, self.table):
+            serving = [uuid.uuid4().hex]
+            self.create_serving(cursor, serving[0])
+        return serving
+
+    def _row(self, cursor: Cursor) -> tuple[str, ...]:
+        """The row of a generation that was asked for. Raises ViewStoppedError when it is gone."""
+        row: tuple[str, ...] | None = cursor.row()
         if row is None:
             raise ViewStoppedError(
                 f"the row of the table {self.name} in {SINKS_TABLE} is gone: start the sink's host again"
             )
-        return Bookmark.from_text(row[0])
+        return row
 
     def _let_serve(self, cursor: Cursor, generation: str) -> None:
         query = "UPDATE {} SET is_serving = {}, table_name = {} WHERE generation = {}"
@@ -261,6 +289,17 @@ class SinkTable:
         if sorted(table.key) != sorted(self.columns.key):
             faults.append(f"its primary key is ({', '.join(table.key)}), not ({', '.join(self.columns.key)})")
         return [*faults, *table.faults]
+
+
+def _turn(owner: str) -> int:
+    """How many writers a generation has had up to this one."""
+    number, _, _ = owner.partition("-")
+    return int(number) if number.isdecimal() else 0
+
+
+def _place(bookmark: Bookmark) -> tuple[str, str]:
+    """A bookmark's position and topic ids, as the rows have them."""
+    return str(bookmark.position), ", ".join(bookmark.topic_ids.values())
 
 
 def _fault(column: SinkColumn, found: FoundColumn | None) -> str | None:

@@ -2,12 +2,14 @@
 
 The file is in WAL mode: readers see one state, and do not wait. Writers take turns; one waits at most two seconds
 for another, and then the view repeats. A commit is on the disk when it returns (``synchronous=FULL``). SQLite's foreign
-keys are not checked, as in every connection that does not ask for it.
+keys are not checked, as in every connection that does not ask for it. A transaction goes on only while the path still
+names the file that was opened: SQLite would write to a file that was replaced or removed, for as long as it is open.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +37,12 @@ _PRIMARY_CODE: Final = 0xFF
 """SQLite's extended error codes have the primary one in their lowest byte."""
 
 
+class _Connection(sqlite3.Connection):
+    """A connection that knows which file it has opened."""
+
+    file: tuple[int, int] | None = None
+
+
 class SQLiteFile(Database):
     """A file of SQLite."""
 
@@ -51,7 +59,9 @@ class SQLiteFile(Database):
             raise StorageError(f"Python's SQLite is {sqlite3.sqlite_version}: a sink needs {wanted} or newer")
 
     def open(self) -> Session:
-        session = sqlite3.connect(self.address, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+        session = sqlite3.connect(
+            self.address, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, factory=_Connection
+        )
         try:
             [[mode]] = session.execute("PRAGMA journal_mode=WAL")
             if mode != "wal":
@@ -59,16 +69,17 @@ class SQLiteFile(Database):
             session.execute("PRAGMA synchronous=FULL")
             # A view or a trigger names the table; it goes on with the one that takes its place.
             session.execute("PRAGMA legacy_alter_table=ON")
+            session.file = self._file()
         except BaseException:
             session.close()
             raise
         return session
 
     def begin(self, session: Session) -> None:
-        session.execute("BEGIN IMMEDIATE")
+        self._begin(session, "BEGIN IMMEDIATE")
 
     def begin_snapshot(self, session: Session) -> None:
-        session.execute("BEGIN")
+        self._begin(session, "BEGIN")
 
     def walking(self, session: Session) -> Any:
         return session.cursor()
@@ -78,7 +89,8 @@ class SQLiteFile(Database):
         return None
 
     def cancel(self, session: Session) -> None:
-        session.interrupt()
+        with suppress(sqlite3.ProgrammingError):  # the applier has closed it meanwhile
+            session.interrupt()
 
     def ours(self, error: Any) -> MainstemError:
         code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
@@ -95,3 +107,19 @@ class SQLiteFile(Database):
         if code == sqlite3.SQLITE_CONSTRAINT:
             return self._constraint(said)
         return self._changed(said) if code == sqlite3.SQLITE_ERROR else self._refused(said)
+
+    def _begin(self, session: Session, statement: str) -> None:
+        session.execute(statement)
+        if self._file() != session.file:
+            raise ViewStoppedError(
+                f"the file {self.address} was replaced or removed while the sink had it open: stop the view host, "
+                "remove its files -wal and -shm unless they came with the new file, and start it again"
+            )
+
+    def _file(self) -> tuple[int, int] | None:
+        """The device and the number of the file at the path; None while there is none."""
+        try:
+            found = Path(self.address).stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino

@@ -56,10 +56,11 @@ class SQLiteDialect(Dialect):
     key_bytes_max = KEY_BYTES_MAX
     collation = "BINARY"
     registry_columns = (
-        "generation text PRIMARY KEY, name text NOT NULL, "
-        "table_name text NOT NULL UNIQUE, is_serving boolean NOT NULL, sink text NOT NULL, topic text NOT NULL, "
-        "topic_id text NOT NULL DEFAULT '', position text NOT NULL DEFAULT '', bookmark text NOT NULL, "
-        "definition text NOT NULL, owner text NOT NULL DEFAULT '', written text NOT NULL DEFAULT CURRENT_TIMESTAMP"
+        "generation text PRIMARY KEY, name text NOT NULL COLLATE NOCASE, "
+        "table_name text NOT NULL UNIQUE COLLATE NOCASE, is_serving boolean NOT NULL, sink text NOT NULL, "
+        "topic text NOT NULL, topic_id text NOT NULL DEFAULT '', position text NOT NULL DEFAULT '', "
+        "bookmark text NOT NULL, definition text NOT NULL, owner text NOT NULL DEFAULT '', "
+        "written text NOT NULL DEFAULT CURRENT_TIMESTAMP"
     )
 
     # ---- columns and cells
@@ -135,8 +136,6 @@ class SQLiteDialect(Dialect):
     # ---- rows
 
     def merge(self, cursor: Cursor, table: TablePlace, rows: pa.Table, columns: SinkColumns) -> None:
-        if not len(rows):
-            return
         cells = [_written(column).to_pylist() for column in cell_columns(rows, columns)]
         deleted = rows.column(DELETED).to_pylist()
         keys = [(number, quoted(columns.names[number])) for number in columns.key_numbers]

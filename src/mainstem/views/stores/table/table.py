@@ -3,8 +3,8 @@
 ``apply`` is one transaction of the database: the position is written first, which locks the sink's row and fails when
 another process has taken the sink over; then the batch goes into the table, in the order of its keys. A kill of either
 side leaves both or neither. When a commit's answer is lost, the next ``apply`` reads the bookmark first and does not
-repeat what is there. A database that has lost a commit (a failover, a restored copy) makes the view open again at the
-position it has.
+repeat what is there. Each ``apply`` goes from the very position that the one before left. So a database that has lost
+a commit (a failover, a restored copy) makes the view open again at the position it has.
 
 The table and its bookmark are in the database alone (`views.stores.table.sink_table`). The store's directory holds the
 id of its generation, so that a new directory, on another machine, goes on with the table that serves. A store that does
@@ -37,13 +37,12 @@ from mainstem.views.stores.store import (
     Poison,
     Snapshot,
     StoreDefinition,
-    StoreRewoundError,
     ViewStore,
 )
 from mainstem.views.stores.table.database import Database, Session
 from mainstem.views.stores.table.dialect import ValueRefusedError
 from mainstem.views.stores.table.sink_table import SinkTable
-from mainstem.views.stores.table.statements import Cursor
+from mainstem.views.stores.table.statements import Cursor, Sql
 from mainstem.views.stores.table.table_columns import SinkColumns
 from mainstem.views.stores.table.table_rows import RowReader, latest, poison_of
 from mainstem.views.stores.table.table_snapshot import TableSnapshot
@@ -74,7 +73,7 @@ class TableStore(ViewStore):
         self._generation = _generation_in(path)
         self._is_scratch = is_scratch
         self._refusals: tuple[type[Exception], ...] = (ValueRefusedError, *self._database.errors)
-        self._owner = uuid.uuid4().hex
+        self._owner = ""
         self._session: Session | None = None
         self._is_open = self._serves = False
         self._bookmark = Bookmark()
@@ -93,6 +92,8 @@ class TableStore(ViewStore):
             found = sink.generations(cursor)
             serving = next((each for each in found if each.is_serving), None)
             mine = next((each for each in found if each.id == self._generation), None)
+            if mine is None and self._is_open:
+                sink.read_bookmark(cursor, self._generation)  # another process dropped it: the error says so
             if mine is not None and not mine.is_serving:
                 sink.promote(cursor, mine.id)
             elif serving is None:
@@ -103,10 +104,11 @@ class TableStore(ViewStore):
             for other in found:
                 if not other.is_serving and other is not mine:
                     sink.drop(cursor, other)
-            bookmark = sink.take(cursor, self._generation, self._owner)
+            self._owner, bookmark = sink.take(cursor, self._generation)
         _write_generation(self._path, self._generation)
+        if not self._is_open:  # otherwise the feed goes on from the position that this store knows
+            self._bookmark = bookmark
         self._serves = self._is_open = True
-        self._bookmark = bookmark
 
     def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
         self._open()
@@ -121,9 +123,10 @@ class TableStore(ViewStore):
                 dead_letters(poisons)
                 self._sent = bookmark.to_text()
             wanted = bookmark.after(self._bookmark, poisons)
-            self._sink.move(cursor, self._generation, self._owner, wanted)
-            table = self._sink.table if self._serves else self._sink.shadow(self._generation)
-            self._sink.columns.dialect.merge(cursor, table, staged, self._sink.columns)
+            self._sink.move(cursor, self._generation, self._owner, self._bookmark, wanted)
+            if len(staged):
+                table = self._sink.table if self._serves else self._sink.shadow(self._generation)
+                self._sink.columns.dialect.merge(cursor, table, staged, self._sink.columns)
         self._bookmark, self._is_in_doubt = wanted, False
 
     def interrupt(self) -> None:
@@ -172,8 +175,8 @@ class TableStore(ViewStore):
                     if not each.is_serving:
                         self._sink.drop(cursor, each)
                 self._sink.create_shadow(cursor, self._generation, is_scratch=self._is_scratch)
-            bookmark = self._sink.take(cursor, self._generation, self._owner)
-        self._is_open, self._bookmark = True, bookmark
+            self._owner, self._bookmark = self._sink.take(cursor, self._generation)
+        self._is_open = True
 
     def _live(self) -> Session:
         """The applier's connection."""
@@ -189,22 +192,14 @@ class TableStore(ViewStore):
         return self._session
 
     def _was_committed(self, session: Session, bookmark: Bookmark) -> bool:
-        """Whether the ``apply`` that failed last went through, and only its answer was lost.
-
-        Raises StoreRewoundError when the database has another position: it has lost a commit.
-        """
+        """Whether the ``apply`` that failed last went through, and only its answer was lost."""
         with self._committing(session) as cursor:
             stored = self._sink.read_bookmark(cursor, self._generation)
         self._is_in_doubt = False
-        if _is_at(stored, bookmark):
-            self._bookmark = stored
-            return True
-        if not _is_at(stored, self._bookmark):
-            raise StoreRewoundError(
-                f"the database at {self._database.address} went back from {self._bookmark.position} to "
-                f"{stored.position}: the sink goes on from there"
-            )
-        return False
+        if stored.position != bookmark.position or stored.topic_ids != bookmark.topic_ids:
+            return False
+        self._bookmark = stored
+        return True
 
     @contextmanager
     def _committing(self, session: Session) -> Iterator[Cursor]:
@@ -244,7 +239,9 @@ class TableStore(ViewStore):
     def _refused(self, cursor: Cursor, rows: pa.Table) -> dict[int, str]:
         """Stage the rows; which of them the database refuses, and why. Where it refuses some, none are staged."""
         columns = self._sink.columns
-        cursor.run("SAVEPOINT staged")
+        # Its halves have savepoints of their own: MariaDB forgets one when another gets its name.
+        savepoint = Sql(f"staged_{len(rows)}")
+        cursor.run("SAVEPOINT {}", savepoint)
         found: dict[int, str] = {}
         try:
             columns.dialect.stage(cursor, rows, columns)
@@ -252,14 +249,14 @@ class TableStore(ViewStore):
             why = str(error) if isinstance(error, ValueRefusedError) else self._database.refusal(error)
             if why is None:
                 raise
-            cursor.run("ROLLBACK TO SAVEPOINT staged")
+            cursor.run("ROLLBACK TO SAVEPOINT {}", savepoint)
             found = {0: f"{columns.dialect.product} refused the row: {why}"}
             if len(rows) > 1:
                 half = len(rows) // 2
                 behind = self._refused(cursor, rows.slice(half))
                 found = self._refused(cursor, rows.slice(0, half)) | {half + at: why for at, why in behind.items()}
-                cursor.run("ROLLBACK TO SAVEPOINT staged")
-        cursor.run("RELEASE SAVEPOINT staged")
+                cursor.run("ROLLBACK TO SAVEPOINT {}", savepoint)
+        cursor.run("RELEASE SAVEPOINT {}", savepoint)
         return found
 
 
@@ -267,10 +264,6 @@ def _database_of(kind: SinkKind) -> Database:
     module, name = _DATABASES[kind.kind]
     database: Database = getattr(importlib.import_module(f"mainstem.views.stores.table.{module}"), name)(kind)
     return database
-
-
-def _is_at(stored: Bookmark, wanted: Bookmark) -> bool:
-    return stored.position == wanted.position and stored.topic_ids == wanted.topic_ids
 
 
 def _generation_in(path: Path) -> str:

@@ -103,7 +103,7 @@ class InMariaDB(SinkDatabase):
     """A database of MariaDB."""
 
     name = "mariadb"
-    columns = "id bigint PRIMARY KEY, name longtext, price decimal(10,2)"
+    columns = "id bigint PRIMARY KEY, name longtext CHARACTER SET utf8mb4, price decimal(10,2)"
 
     def __init__(self, database: MariaDBDatabase) -> None:
         self._database = database

@@ -11,10 +11,12 @@ import pytest
 from mainstem.errors import DefinitionError, StorageError, ViewStoppedError
 from mainstem.model import Position
 from mainstem.pipelines.app import App
+from mainstem.schema.infer import schema_of
 from mainstem.views.stores.store import StoreRewoundError, StoreUnavailableError
 from mainstem.views.stores.store_kinds import open_store
-from tests.sinks.databases import InSQLite, SinkDatabase
+from tests.sinks.databases import InMariaDB, InSQLite, SinkDatabase
 from tests.sinks.support import definition, order, serving, table
+from tests.support.mariadb import MariaDBDatabase
 from tests.views.support import TOPIC, apply
 
 
@@ -26,6 +28,38 @@ def test_a_rebuild_does_not_replace_a_table_with_rows_of_the_users(sink_database
         apply(store, [order(2)])
     store.close()
     assert table(sink_database)[0][1] == "mine"
+
+
+_TEXT_KEYS = {
+    "postgres": ("text COLLATE any_case", "has the collation any_case, in which different keys may be equal"),
+    "mariadb": ("varchar(764) COLLATE utf8mb4_bin", "has the collation utf8mb4_bin, in which different keys may be"),
+    "sqlite": ("text COLLATE NOCASE", "has the collation NOCASE, in which different keys may be equal: make it BINARY"),
+}
+
+
+def test_a_table_whose_key_takes_different_texts_for_the_same_is_refused(
+    sink_database: SinkDatabase, tmp_path: Path
+) -> None:
+    column, why = _TEXT_KEYS[sink_database.name]
+    if sink_database.name == "postgres":
+        sink_database.execute("CREATE COLLATION any_case (provider = icu, locale = 'und', deterministic = false)")
+    sink_database.execute(f"CREATE TABLE orders (name {column} PRIMARY KEY)")
+    of = definition(sink_database, schema_of("name STRING"), ("name",))
+    store = open_store(tmp_path / "store", of, for_users=True)
+    with pytest.raises(StorageError, match=why):
+        store.serve()
+    store.close()
+
+
+def test_a_table_of_mariadb_whose_text_lacks_characters_is_refused(
+    mariadb_database: MariaDBDatabase, tmp_path: Path
+) -> None:
+    mariadb_database.execute("CREATE TABLE orders (id bigint PRIMARY KEY, name longtext CHARACTER SET latin1)")
+    of = definition(InMariaDB(mariadb_database), schema_of("id BIGINT, name STRING"))
+    store = open_store(tmp_path / "store", of, for_users=True)
+    with pytest.raises(StorageError, match="its column name has the character set latin1, which lacks characters"):
+        store.serve()
+    store.close()
 
 
 def test_a_table_that_the_user_makes_while_a_rebuild_goes_on_stays(sink_database: SinkDatabase, tmp_path: Path) -> None:

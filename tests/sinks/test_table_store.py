@@ -242,10 +242,9 @@ def test_another_rebuild_takes_the_place_of_the_table_with_its_indexes(
 def test_another_unique_index_of_the_users_stops_the_sink_and_changes_no_other_row(
     sink_database: SinkDatabase, tmp_path: Path
 ) -> None:
-    columns = sink_database.columns.replace("longtext", "longtext, UNIQUE (name(50))")
-    sink_database.execute(f"CREATE TABLE orders ({columns})")
-    if sink_database.name != "mariadb":
-        sink_database.execute("CREATE UNIQUE INDEX by_name ON orders (name)")
+    sink_database.execute(f"CREATE TABLE orders ({sink_database.columns})")
+    indexed = "name(50)" if sink_database.name == "mariadb" else "name"
+    sink_database.execute(f"CREATE UNIQUE INDEX by_name ON orders ({indexed})")
     with serving(tmp_path / "store", definition(sink_database)) as store:
         apply(store, [order(1, "a"), order(2, "b")])
         with pytest.raises(StorageError, match="refused rows"):
@@ -290,3 +289,13 @@ def test_a_batch_without_rows_writes_none_again(sink_database: SinkDatabase, tmp
         sink_database.execute("UPDATE orders SET name = 'by hand'")
         apply(store, [(b"2", b"poison")], 1)
         assert table(sink_database)[0][1] == "by hand"
+
+
+def test_many_rows_are_deleted_at_once(sink_database: SinkDatabase, tmp_path: Path) -> None:
+    rows = [{"name": f"it's \\{n % 3}", "id": n, "price": 1} for n in range(1_201)]
+    keys = [json.dumps([row["name"], row["id"]], separators=(",", ":")).encode() for row in rows]
+    with serving(tmp_path / "store", definition(sink_database, key=("name", "id"))) as store:
+        assert apply(store, [(key, json.dumps(row).encode()) for key, row in zip(keys, rows, strict=True)]) == []
+        assert store.count() == 1_201
+        assert apply(store, [*((key, None) for key in keys if key != keys[7])], 1_201) == []
+        assert [row["id"] for row in store.query(RangeQuery()).rows] == [7]

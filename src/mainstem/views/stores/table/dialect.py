@@ -44,11 +44,17 @@ class TablePlace:
 
 @dataclass(frozen=True, slots=True)
 class FoundColumn:
-    """A column as the catalog has it."""
+    """A column as the catalog has it. ``fault``: what it has that a sink's column may not have, whatever its type."""
 
     sql_type: str
     is_required: bool
     has_default: bool
+    fault: str | None = None
+
+
+def merging(collation: str, wanted: str) -> str:
+    """The fault of a key column whose collation takes different texts for the same."""
+    return f"has the collation {collation}, in which different keys may be equal: make it {wanted}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,11 @@ class FoundTable:
 
 
 class ValueRefusedError(Exception):
-    """A row cannot be brought to the database, at any repeat."""
+    """Rows cannot be brought to the database, at any repeat: their indices, and why."""
+
+    def __init__(self, rows: dict[int, str]) -> None:
+        super().__init__(rows)
+        self.rows = rows
 
 
 class Dialect(ABC):
@@ -163,7 +173,10 @@ class Dialect(ABC):
         """Make what ``stage`` needs, once for each connection."""
 
     def stage(self, cursor: Cursor, rows: pa.Table, columns: SinkColumns) -> None:  # noqa: B027
-        """Bring rows (`views.stores.table.table_rows`) to the database, where it has a place for them."""
+        """Bring rows (`views.stores.table.table_rows`) to the database, where it has a place for them.
+
+        Raises ValueRefusedError.
+        """
 
     @abstractmethod
     def merge(self, cursor: Cursor, table: TablePlace, rows: pa.Table, columns: SinkColumns) -> None:

@@ -13,7 +13,7 @@ import pyarrow.csv
 
 from mainstem.errors import StorageError
 from mainstem.views.stores.store import Digest
-from mainstem.views.stores.table.dialect import SWAP_LOCK_S, Dialect, FoundColumn, FoundTable, TablePlace
+from mainstem.views.stores.table.dialect import SWAP_LOCK_S, Dialect, FoundColumn, FoundTable, TablePlace, merging
 from mainstem.views.stores.table.statements import Cursor, Sql, listed, quoted
 from mainstem.views.stores.table.table_rows import DELETED, cell, cell_columns, where
 
@@ -41,8 +41,10 @@ KEY_BYTES_MAX: Final = 2_600
 _MODULUS: Final = 1 << 128
 _NUL_IN_JSON: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _COLUMNS: Final = (
-    "SELECT attname, format_type(atttypid, atttypmod), attnotnull, atthasdef OR attidentity <> '' "
-    "FROM pg_attribute WHERE attrelid = {}::regclass AND attnum > 0 AND NOT attisdropped"
+    "SELECT attname, format_type(atttypid, atttypmod), attnotnull, atthasdef OR attidentity <> '', "
+    "CASE WHEN NOT collisdeterministic THEN collname END FROM pg_attribute "
+    "LEFT JOIN pg_collation c ON c.oid = attcollation "
+    "WHERE attrelid = {}::regclass AND attnum > 0 AND NOT attisdropped"
 )
 _PRIMARY_KEY: Final = (
     "SELECT array_agg(attname::text ORDER BY attname) FROM pg_index JOIN pg_attribute "
@@ -122,9 +124,14 @@ class PostgresDialect(Dialect):
 
     def describe(self, cursor: Cursor, table: TablePlace) -> FoundTable:
         cursor.run(_COLUMNS, str(table.sql))
-        columns = {name: FoundColumn(*parts) for name, *parts in cursor.rows()}
+        found = cursor.rows()
         cursor.run(_PRIMARY_KEY, str(table.sql))
-        return FoundTable(columns, cursor.row()[0] or [])
+        key = cursor.row()[0] or []
+        columns = {}
+        for name, kind, is_required, has_default, collation in found:
+            fault = merging(collation, "a deterministic one") if collation and name in key else None
+            columns[name] = FoundColumn(kind, is_required, has_default, fault)
+        return FoundTable(columns, key)
 
     def pin(self, cursor: Cursor, table: TablePlace) -> str | None:
         cursor.run("LOCK TABLE {} IN ACCESS SHARE MODE", table.sql)  # which takes no snapshot yet, as SELECT would

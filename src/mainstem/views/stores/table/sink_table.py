@@ -307,6 +307,8 @@ def _fault(column: SinkColumn, found: FoundColumn | None) -> str | None:
         return f"it has no column {column.name}"
     if found.sql_type != column.sql_type:
         return f"its column {column.name} is {found.sql_type}, not {column.sql_type}"
+    if found.fault is not None:
+        return f"its column {column.name} {found.fault}"
     return f"its column {column.name} is NOT NULL" if found.is_required and not column.is_required else None
 
 

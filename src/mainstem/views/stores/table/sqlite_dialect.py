@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from mainstem.views.stores.hashing import digest_of
 from mainstem.views.stores.rows import value_of
-from mainstem.views.stores.table.dialect import Dialect, FoundColumn, FoundTable, TablePlace
+from mainstem.views.stores.table.dialect import Dialect, FoundColumn, FoundTable, TablePlace, merging
 from mainstem.views.stores.table.statements import Cursor, Sql, listed, quoted
 from mainstem.views.stores.table.table_rows import DELETED, cell_columns, where
 
@@ -110,9 +110,15 @@ class SQLiteDialect(Dialect):
             'SELECT name, type, "notnull", dflt_value IS NOT NULL, pk > 0 FROM pragma_table_info({})', table.name
         )
         found = cursor.rows()
+        cursor.run(
+            "SELECT of.name, of.coll FROM pragma_index_list({}) AS i, pragma_index_xinfo(i.name) AS of "
+            "WHERE i.origin = 'pk' AND of.key AND of.coll <> 'BINARY'",
+            table.name,
+        )
+        faults = {name: merging(collation, "BINARY") for name, collation in cursor.rows()}
         # SQLite forgives null in a primary key; the sink writes none.
         columns = {
-            name: FoundColumn(_affinity(kind), bool(required or in_key), bool(default or in_key))
+            name: FoundColumn(_affinity(kind), bool(required or in_key), bool(default or in_key), faults.get(name))
             for name, kind, required, default, in_key in found
         }
         return FoundTable(columns, sorted(name for name, *_, in_key in found if in_key))

@@ -72,7 +72,6 @@ class TableStore(ViewStore):
         self._path = path
         self._generation = _generation_in(path)
         self._is_scratch = is_scratch
-        self._refusals: tuple[type[Exception], ...] = (ValueRefusedError, *self._database.errors)
         self._owner = ""
         self._session: Session | None = None
         self._is_open = self._serves = False
@@ -245,8 +244,10 @@ class TableStore(ViewStore):
         found: dict[int, str] = {}
         try:
             columns.dialect.stage(cursor, rows, columns)
-        except self._refusals as error:
-            why = str(error) if isinstance(error, ValueRefusedError) else self._database.refusal(error)
+        except ValueRefusedError as error:
+            found = error.rows
+        except self._database.errors as error:
+            why = self._database.refusal(error)
             if why is None:
                 raise
             cursor.run("ROLLBACK TO SAVEPOINT {}", savepoint)

@@ -38,6 +38,7 @@ ANYTHING: Mapping[str, Request] = {
     "con-figures": MetricsQuery(),
     "con-routes": NeighborsQuery("EWR"),
     "con_lake": SqlQuery("SELECT 1"),
+    "con_sink": GetQuery("F0001"),
 }
 
 
@@ -51,10 +52,11 @@ class Stage:
     host: ViewHost
     flights: Position
     gateway_pid: int
+    sink: Path
 
 
-def declared() -> ms.App:
-    """An App with a view of each kind over flights."""
+def declared(sink: Path) -> ms.App:
+    """An App with a view of each kind over flights. ``sink``: the database of the one that is in a foreign database."""
     app = ms.App("con-flights")
     schema = "flight STRING NOT NULL, carrier STRING, origin STRING, dest STRING, delay INT"
     flights = app.topic("con-flights", schema=schema, key="flight", partitions=2)
@@ -67,6 +69,7 @@ def declared() -> ms.App:
     app.view("con-figures", flights, ms.Metrics(by="carrier", values="delay"))
     app.view("con_lake", flights, ms.Lake())
     app.view("con-routes", flights, ms.Graph(source="origin", target="dest"))
+    app.sink(flights, ms.SQLite(sink, table="con_sink"))
     return app
 
 
@@ -85,7 +88,7 @@ def flight(number: int) -> dict[str, object]:
 def staged(directory: Path) -> Iterator[Stage]:
     """All of it, running."""
     with EmbeddedBroker() as broker, Log(broker.bootstrap, timeout_s=20.0) as log:
-        app = declared()
+        app = declared(directory / "shop.db")
         deploy(app, log)
         position = log.append_many("con-flights", [(f"F{n:04d}", flight(n)) for n in range(FLIGHTS)])
         derived = log.append_many("con-carriers", [(name, {"carrier": name, "flights": 100}) for name in CARRIERS])
@@ -95,7 +98,7 @@ def staged(directory: Path) -> Iterator[Stage]:
                 host.query(view, question, ReadOptions(position, 120.0))
             with listening_on(create_host_app(host), listen_unix(directory / "s")):
                 with gateway(broker.bootstrap, directory / "s") as (url, pid):
-                    yield Stage(url, log, directory, host, position, pid)
+                    yield Stage(url, log, directory, host, position, pid, directory / "shop.db")
 
 
 @contextmanager

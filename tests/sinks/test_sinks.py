@@ -118,6 +118,10 @@ def test_a_sink_waits_for_a_database_that_is_away_and_goes_on(
             assert "for the database at " in status.detail
             with pytest.raises(UnavailableError):
                 host.query("orders", GetQuery("1"))
+            assert host.status("orders")[0].lag == 1
+            setting.append(2, "b")
+            setting.append(4)
+            host.wait("orders", lambda status: status.lag == 3)
         finally:
             postgres_database.cluster.start()
         setting.reached(host, setting.append(3))

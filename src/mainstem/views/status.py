@@ -130,8 +130,8 @@ class ViewStatus:
 
     ``drifted``: a verification found rows that differ from the log, and the view was not rebuilt since.
     ``built_from`` is None while the view is not open. ``sampled``: what the verification in the background found.
-    ``location``: the directory of a lake's files, on the machine of the view host. ``damaged_offsets``: how many could
-    not be read and were skipped.
+    ``location``: the directory of a lake's files, on the machine of the view host. ``table``: the table of a sink, and
+    its database. ``damaged_offsets``: how many could not be read and were skipped.
     """
 
     name: str
@@ -152,6 +152,7 @@ class ViewStatus:
     location: str | None = None
     sampled: Sampled | None = None
     damaged_offsets: int = 0
+    table: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The form in JSON documents."""
@@ -173,5 +174,6 @@ class ViewStatus:
             "drifted": self.drifted,
             "built_from": None if self.built_from is None else self.built_from.to_json(),
             "location": self.location,
+            "table": self.table,
             "sampled": None if self.sampled is None else self.sampled.to_json(),
         }

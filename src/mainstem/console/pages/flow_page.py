@@ -104,7 +104,8 @@ class _Flow:
         for kind, entries, word in (("pipeline", pipelines, "status"), ("view", views, "state")):
             for entry in entries:
                 if f"{kind}:{entry['name']}" in node_ids:
-                    texts[node_ids[f"{kind}:{entry['name']}"]] = (entry[word], _quality(entry[word]))
+                    quality = _quality(kind, entry[word])
+                    texts[node_ids[f"{kind}:{entry['name']}"]] = (entry[word], quality)
         for edge in graph.edges:
             if not edge.is_table:
                 texts[edge_ids[edge]] = (_edge_rate(edge, rates), None)
@@ -126,5 +127,7 @@ def _edge_rate(edge: Edge, rates: Mapping[str, float | None]) -> str:
     return rate(rates.get(edge.target if kind == "view" else f"read:{name}:{source}"))
 
 
-def _quality(word: str) -> str:
+def _quality(kind: str, word: str) -> str:
+    if (kind, word) == ("view", "waiting"):
+        return "warn"  # for what is missing; a pipeline waits when it has derived all there is
     return "good" if word in _GOOD else "warn" if word in _UNDER_WAY else "bad"

@@ -11,6 +11,7 @@ from mainstem.console.formats import ago, count, duration, one_line
 from mainstem.console.frame import Page, page, show_curl
 from mainstem.console.gateway_client import WORK_S, GatewayClient, GatewayError
 from mainstem.console.parts import (
+    Tag,
     card,
     column,
     empty,
@@ -64,15 +65,14 @@ class _View:
         self._kind: str | None = None
         self._verified: Document | None = None
         self._waits_for_rebuild = False
-        with card():
+        with card() as about:
+            about.classes("of-view")
             with ui.element("div").classes("bar"):
                 self._state = state("starting")
                 self._detail = text("", "quiet")
             with ui.element("div").classes("figures"):
-                self._figures = [figure(label) for label in ("Kind", "Lag", "Dead letters")]
-                with ui.element("div").classes("figure"):
-                    text("Topic", "figure-label")
-                    self._topic = link("–", "#", "figure-value link")
+                self._figures = [figure(label) for label in ("Kind", "Lag")]
+                self._letters, self._topic = (_linked_figure(label) for label in ("Dead letters", "Topic"))
             with ui.element("dl").classes("facts spaced"):
                 text("Position", "", "dt")
                 with ui.element("dd"):
@@ -80,6 +80,7 @@ class _View:
                 text("Covers", "", "dt")
                 with ui.element("dd"):
                     self._covers = position("")
+                self._table = [text("Table", "", "dt"), text("", "", "dd")]
         with card("Ask"):
             self._box = ui.element("div")
         with ui.element("div").classes("pair"):
@@ -137,20 +138,21 @@ class _View:
         view = await self._page.ask(self._about)
         set_state(self._state, view["state"])
         self._detail.text = view["detail"] or ""
-        words = (view["kind"], count(view["lag"]), count(view["dead_letters"]))
-        for shown, word in zip(self._figures, words, strict=True):
+        for shown, word in zip(self._figures, (view["kind"], count(view["lag"])), strict=True):
             shown.text = word
-        if self._topic.text != view["topic"]:
-            self._topic.text = view["topic"]
-            self._topic.props["href"] = path("console", "topics", view["topic"])
-            self._topic.update()
+        _show_link(self._topic, view["topic"], view["topic"])
+        _show_link(self._letters, count(view["dead_letters"]), view["dead_letters"] and view["dead_letter_topic"])
+        self._table[1].text = view.get("table") or ""
+        for shown in self._table:
+            shown.set_visibility(bool(self._table[1].text))
         self._position.text = view["position"] or "nothing yet"
         self._covers.text = view["covers"] or "nothing yet"
         if not self._waits_for_rebuild:  # a rebuild that this page requested is reported by its answer
             self._tell_of_others_rebuild(view["is_rebuilding"])
         self._show_box(view["kind"])
         self._show_verdict(view["verified"])
-        self._drift.set_visibility(bool(view.get("drifted")))
+        is_shown = view["verified"] is not None and not view["verified"]["equal"]  # with the rows that differ
+        self._drift.set_visibility(bool(view.get("drifted")) and not is_shown)
 
     def _tell_of_others_rebuild(self, is_under_way: bool) -> None:
         if is_under_way:
@@ -197,7 +199,7 @@ class _View:
                 set_rows(
                     shown,
                     [
-                        {"key": each["key"], "expected": _entry(each["expected"]), "actual": _entry(each["actual"])}
+                        {"key": each["key"], "expected": _entry(each, "expected"), "actual": _entry(each, "actual")}
                         for each in verified["differences"]
                     ],
                 )
@@ -235,5 +237,33 @@ class _View:
             self._rebuild.enable()
 
 
-def _entry(entry: Any) -> str:
-    return "nothing" if entry is None else one_line(entry, 400)
+def _linked_figure(label: str) -> Tag:
+    """A figure that may be a link."""
+    with ui.element("div").classes("figure"):
+        text(label, "figure-label")
+        return link("–", "#", "figure-value")
+
+
+def _show_link(shown: Tag, word: str, topic: str | None) -> None:
+    """Show a word, as a link to a topic where there is one."""
+    address = path("console", "topics", topic) if topic else None
+    if (shown.text, shown.props.get("href")) == (word, address):
+        return
+    shown.text = word
+    if address is None:
+        shown.props.pop("href", None)
+    else:
+        shown.props["href"] = address
+    shown.classes(add="link" if address else "", remove="" if address else "link")
+    shown.update()
+
+
+def _entry(difference: Document, side: str) -> str:
+    """A side of a difference: the fields in which it differs from the other one."""
+    entry = difference[side]
+    other = difference["actual" if side == "expected" else "expected"]
+    if entry is None:
+        return "nothing"
+    if isinstance(entry, dict) and isinstance(other, dict):
+        entry = {name: value for name, value in entry.items() if name not in other or other[name] != value}
+    return one_line(entry, 400)

@@ -29,7 +29,8 @@ _COLUMNS = (
 async def show(client: GatewayClient) -> None:
     """Build the page."""
     with page(client, "Views", "Views") as this:
-        with card():
+        with card() as listed:
+            listed.classes("of-view")
             place = ui.element("div").classes("bar")
             shown = table(_COLUMNS, "name", "Views")
             with place:

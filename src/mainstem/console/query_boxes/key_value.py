@@ -1,4 +1,4 @@
-"""Asking a key-value view: one key, or the keys with a prefix."""
+"""Asking a key-value view or a sink: one key, or the keys with a prefix."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _ONE, _PREFIX = "This key", "Keys that begin with"
 _ROWS_MAX = 200
 
 
-def show(box: QueryBox) -> None:
-    """Build the form."""
+def show(box: QueryBox, *, has_past: bool = True) -> None:
+    """Build the form. ``has_past``: the view answers as of earlier positions, too."""
 
     async def ask() -> None:
         key = field.value or ""
@@ -22,7 +22,7 @@ def show(box: QueryBox) -> None:
             query = {"prefix": key or None, "limit": _ROWS_MAX}
             await box.run(ConsoleRequest(path("views", box.view, "keys"), query), rows_table)
 
-    with box.form(ask, has_past=True):
+    with box.form(ask, has_past=has_past):
         how = ui.select([_PREFIX, _ONE], value=_PREFIX, label="Find").props("dense outlined options-dense")
         how.classes("order")
         field = ui.input("Key (empty: all)").props("dense outlined clearable").classes("grow")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from mainstem.console.query_boxes import graph, key_value, metrics, search, sql
 from mainstem.console.query_boxes.box import QueryBox
@@ -14,6 +15,6 @@ BOXES: Mapping[str, Callable[[QueryBox], None]] = {
     "search": search.show,
     "graph": graph.show,
     "metrics": metrics.show,
-    "lake": sql.show,
-    **dict.fromkeys(SINK_NAMES, key_value.show),
+    "lake": partial(sql.show, has_past=False),
+    **dict.fromkeys(SINK_NAMES, partial(key_value.show, has_past=False)),
 }

@@ -13,14 +13,14 @@ from mainstem.console.requests import ConsoleRequest, path
 _ROWS_MAX = 10_000
 
 
-def show(box: QueryBox) -> None:
-    """Build the form."""
+def show(box: QueryBox, *, has_past: bool = True) -> None:
+    """Build the form. ``has_past``: the view answers as of earlier positions, too."""
 
     async def ask() -> None:
         body = {"query": editor.value or "", "limit": _ROWS_MAX}
         await box.run(ConsoleRequest(path("views", box.view, "sql"), {}, "POST", body), show_rows)
 
-    with box.form(ask, "Run", has_past=True):
+    with box.form(ask, "Run", has_past=has_past):
         quoted = box.view if box.view.isidentifier() else '"' + box.view.replace('"', '""') + '"'
         editor = ui.textarea("One SELECT (Ctrl+Enter runs it)", value=f"SELECT * FROM {quoted} LIMIT 50")
         editor.props("dense outlined autogrow spellcheck=false").classes("grow editor")

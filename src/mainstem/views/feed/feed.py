@@ -60,6 +60,8 @@ class FeedStep:
     arrow_batch: pa.RecordBatch
     bookmark: Bookmark
     damaged: tuple[DamagedRecordsError, ...] = ()
+    offsets: int = 0
+    """How many offsets of the log the step covers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class Feed:
         wanted = self._unread()
         if not wanted:
             return None
-        asked_ms = self._clock.time_ms()
+        asked_ms, before = self._clock.time_ms(), dict(self._offsets)
         fetched = self._client.fetch(
             wanted, max_wait_ms=max_wait_ms, max_bytes=self._fetch_bytes, partition_max_bytes=self._fetch_bytes
         )
@@ -171,7 +173,8 @@ class Feed:
             return None
         self._bookmark = bookmark
         damaged, self._damaged = tuple(self._damaged), []
-        return FeedStep(self._as_json(_concat(arrow_batches, self._decoded_columns)), bookmark, damaged)
+        offsets = sum(self._offsets[tp] - offset for tp, offset in before.items())
+        return FeedStep(self._as_json(_concat(arrow_batches, self._decoded_columns)), bookmark, damaged, offsets)
 
     def _as_json(self, arrow_batch: pa.RecordBatch) -> pa.RecordBatch:
         if self._values is None:
@@ -183,6 +186,11 @@ class Feed:
     def _decoded_columns(self) -> frozenset[str]:
         """A schema's id may be in a header."""
         return self._columns if self._values is None else self._columns | {"headers"}
+
+    def look_at_end(self) -> None:
+        """Learn where the log ends, without a step. Raises LogUnavailableError."""
+        self._ends |= self._client.list_offsets(list(self._offsets), LATEST, Isolation.READ_COMMITTED)
+        self.lag = self._lag()
 
     def close(self) -> None:
         """Disconnect; a step that waits ends with LogUnavailableError. From any thread."""

@@ -204,6 +204,7 @@ class HostedView:
             built_from=None if version is None else version.built_from,
             sampled=self.sampler.sampled,
             location=None if version is None else version.location,
+            table=None if version is None else version.table,
         )
 
     # ---- maintenance

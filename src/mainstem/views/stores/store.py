@@ -379,6 +379,11 @@ class ViewStore(ABC):
         return None
 
     @property
+    def table(self) -> str | None:
+        """The table of a foreign database that this store keeps, with the database's address, for people."""
+        return None
+
+    @property
     @abstractmethod
     def bookmark(self) -> Bookmark:
         """The bookmark of the last ``apply``; an empty one before the first."""

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
 import pyarrow as pa
 
-from mainstem.errors import DamagedRecordsError, ViewStoppedError
+from mainstem.errors import DamagedRecordsError, LogUnavailableError, ViewStoppedError
 from mainstem.model import Position
 from mainstem.views.feed.feed import Feed, FeedStep
 from mainstem.views.past.historical_stores import HistoricalStores
-from mainstem.views.stores.store import Poison, StoreDefinition, ViewStore
+from mainstem.views.stores.store import Poison, StoreDefinition, StoreUnavailableError, ViewStore
 from mainstem.views.stores.store_snapshots import StoreSnapshots
 from mainstem.views.versions.versions import origin_of
 
@@ -83,12 +83,18 @@ class Version:
     @property
     def lag(self) -> int:
         """The number of offsets between the store and the log's end, as last known."""
-        return self._feed.lag
+        pending = self._pending
+        return self._feed.lag + (0 if pending is None else pending.offsets)
 
     @property
     def location(self) -> str | None:
         """The directory whose files others may read too, if there is one."""
         return self._store.location
+
+    @property
+    def table(self) -> str | None:
+        """The table of a foreign database that the store keeps, if it is one."""
+        return self._store.table
 
     @property
     def has_met_gap(self) -> bool:
@@ -112,7 +118,12 @@ class Version:
         self._pending = step
         if step.damaged:
             self._send(self, [_letter(damage) for damage in step.damaged])
-        self._store.apply(step.arrow_batch, step.bookmark, lambda poisons: self._send(self, poisons))
+        try:
+            self._store.apply(step.arrow_batch, step.bookmark, lambda poisons: self._send(self, poisons))
+        except StoreUnavailableError:
+            with suppress(LogUnavailableError):  # then the lag stays as last heard of
+                self._feed.look_at_end()
+            raise
         self._pending = None
         self.records += step.arrow_batch.num_rows
         self.snapshots.applied(self._store, step.arrow_batch.num_rows, step.arrow_batch.nbytes)

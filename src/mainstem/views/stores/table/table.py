@@ -72,6 +72,7 @@ class TableStore(ViewStore):
         self._path = path
         self._generation = _generation_in(path)
         self._is_scratch = is_scratch
+        self._table = f"{kind.table} in {self._database.address}"
         self._owner = ""
         self._session: Session | None = None
         self._is_open = self._serves = False
@@ -137,6 +138,10 @@ class TableStore(ViewStore):
         self._open()
         generation = None if self._serves else self._generation
         return TableSnapshot(self._database, self._sink, generation, self._reader)
+
+    @property
+    def table(self) -> str:
+        return self._table
 
     @property
     def bookmark(self) -> Bookmark:

@@ -1,7 +1,7 @@
 """A host of one sink in a process of its own, to be killed: ``python -m tests.sinks.killed_host TOPIC BOOTSTRAP DIR``.
 
 The database comes from the environment. It prints ``started`` and then applies, and rebuilds again and again, until the
-signal comes.
+signal comes; after each rebuild it prints ``rebuilt``.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ def main(topic: str, bootstrap: str, directory: str) -> None:
         while True:
             with suppress(MainstemError):  # the view is not open yet, or the database is away
                 host.rebuild("orders")
+                print("rebuilt", flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ _PARTS = {
 _KEYED = schema_of("a STRING, b BIGINT, c BOOLEAN, d DATE, more STRING")
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     key=st.lists(st.sampled_from("abcd"), min_size=1, unique=True),
     rows=st.lists(st.fixed_dictionaries(_PARTS), min_size=1, max_size=8),
@@ -81,7 +81,7 @@ def read(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(records=_RECORDS, size=st.integers(1, 25))
 def test_a_sink_is_as_a_sql_view(sink_database: SinkDatabase, records: list[KeyAndValue], size: int) -> None:
     of = definition(sink_database, SCHEMA, (), f"t{next(_NUMBERS)}")

@@ -49,9 +49,10 @@ STRUCT<a: INT> | jsonb | longtext | TEXT
 """
 
 
-@pytest.mark.parametrize("line", _TYPES.strip().splitlines(), ids=lambda line: line.partition(" ")[0])
-def test_each_type_has_its_column(sink_database: SinkDatabase, tmp_path: Path, line: str) -> None:
-    spark, *names = (part.strip() for part in line.split("|"))
-    wanted = dict(zip(("postgres", "mariadb", "sqlite"), names, strict=True))
-    with serving(tmp_path / "store", definition(sink_database, schema_of(f"id INT, c {spark}"), ("id",))):
-        assert sink_database.column_type("orders", "c").lower() == wanted[sink_database.name].lower()
+def test_each_type_has_its_column(sink_database: SinkDatabase, tmp_path: Path) -> None:
+    lines = [[part.strip().lower() for part in line.split("|")] for line in _TYPES.strip().splitlines()]
+    number = 1 + ("postgres", "mariadb", "sqlite").index(sink_database.name)
+    ddl = ", ".join(f"c{place} {line[0]}" for place, line in enumerate(lines))
+    with serving(tmp_path / "store", definition(sink_database, schema_of(f"id INT, {ddl}"), ("id",))):
+        found = {line[0]: sink_database.column_type("orders", f"c{n}").lower() for n, line in enumerate(lines)}
+    assert found == {line[0]: line[number] for line in lines}

@@ -170,6 +170,15 @@ def test_the_thread_goes_on_after_an_error_that_nobody_foresaw(monkeypatch: pyte
     assert failures()["view sampling"] == before + sampler.rounds
 
 
+def test_a_host_whose_views_are_not_verified_stops_and_rests() -> None:
+    nothing = SamplingThread([])
+    nothing.start()
+    stopping = threading.Thread(target=nothing.stop, daemon=True)
+    stopping.start()
+    stopping.join(60)
+    assert not stopping.is_alive()
+
+
 @pytest.mark.parametrize("share", [-0.1, 0.0, 0.51, float("nan")])
 def test_a_share_that_is_none_is_refused(share: float) -> None:
     with pytest.raises(ConfigError, match="share"):

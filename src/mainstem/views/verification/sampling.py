@@ -262,8 +262,9 @@ class SamplingThread:
         self._thread = threading.Thread(target=self._run, name="view-sampling", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
-        self._thread.start()
+        """Begin, where there are views to verify."""
+        if self._samplers:
+            self._thread.start()
 
     def stop(self) -> None:
         """Stop; returns when the thread has ended."""

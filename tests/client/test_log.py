@@ -233,14 +233,21 @@ def test_closing_a_follower_ends_who_waits_for_it(log: Log, new_topic: NewTopic)
     assert seen == []
 
 
-def test_a_topic_is_created_described_and_deleted(log: Log) -> None:
+def test_a_topic_is_created_described_altered_and_deleted(log: Log) -> None:
     log.create_topic("life", partitions=3, configs={"cleanup.policy": "compact"})
     log.append("life", "x", key="k")
     description = log.describe_topic("life")
     assert (description.info.partitions, description.offsets) == (3, 1)
     assert description.configs["cleanup.policy"] == "compact"
     assert log.topics()["life"].topic_id == description.info.topic_id
+    log.cluster_admin.set_topic_configs("life", {"retention.ms": "5000"})
+    changed = log.describe_topic("life").configs
+    assert (changed["retention.ms"], changed["cleanup.policy"]) == ("5000", "compact")
+    with pytest.raises(ConfigError, match="life"):
+        log.cluster_admin.set_topic_configs("life", {"cleanup.policy": "sometimes"})
     log.delete_topic("life")
+    with pytest.raises(UnknownTopicError):
+        log.cluster_admin.set_topic_configs("life", {"retention.ms": "5000"})
     with pytest.raises(UnknownTopicError):
         log.delete_topic("life")
 

@@ -107,6 +107,31 @@ def test_a_large_value_that_was_not_changed_is_in_every_record_of_its_row(shop: 
     assert all(value is None or len(value["data"]) > 3000 for _, value in shop.records())
 
 
+def test_a_topic_gets_its_index_of_keys_with_the_first_large_value(shop: Shop) -> None:
+    shop.execute("CREATE TABLE orders (id int PRIMARY KEY, n int, note text)")
+    shop.execute("ALTER TABLE orders ALTER note SET STORAGE EXTERNAL")
+    shop.execute("INSERT INTO orders SELECT n, 0, 'short' FROM generate_series(1, 50) n")
+    topic = f"{shop.name}.orders"
+
+    def has_index() -> bool:
+        return shop.log.describe_topic(topic).configs["mainstem.key.index"] == "true"
+
+    with shop.capture() as capture:
+        capture.caught_up(shop.database)
+        assert not has_index()
+        shop.execute("INSERT INTO orders VALUES (99, 0, repeat('x', 9000))")
+        capture.caught_up(shop.database)
+        assert has_index()
+    with shop.capture() as capture:  # which remembers nothing of it
+        shop.execute("UPDATE orders SET n = 1 WHERE id = 99")
+        capture.caught_up(shop.database)
+    assert shop.fold() == shop.rows()
+    shop.execute("CREATE TABLE lines AS TABLE orders; ALTER TABLE lines ADD PRIMARY KEY (id)")
+    with shop.capture("orders", "lines") as capture:
+        capture.caught_up(shop.database)
+    assert shop.fold("lines") == shop.rows("lines")
+
+
 def test_each_kind_of_replica_identity(shop: Shop) -> None:
     shop.execute(ORDERS)
     shop.execute("ALTER TABLE orders REPLICA IDENTITY FULL, ALTER item SET STORAGE EXTERNAL")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mainstem.postgres import topic_values
+from mainstem.postgres.native.row_code import LARGE_BYTES
 from mainstem.postgres.topic_values import OpenValues
 
-LARGE = b"x" * topic_values._LARGE_BYTES
+LARGE = b"x" * LARGE_BYTES
 
 
 @pytest.fixture

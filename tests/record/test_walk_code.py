@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.record.native import walk_code
+from mainstem.record.native import kept_code
+from mainstem.record.native.walk_code import WALK
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64", reason="machine code is kept on Linux on x86-64"
@@ -39,20 +40,20 @@ def heavy():
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Two directories of this test's own; the first is that beside the sources."""
     found = [tmp_path / "first", tmp_path / "second"]
-    monkeypatch.setattr(walk_code, "_directories", lambda: iter(found))
+    monkeypatch.setattr(kept_code, "_directories", lambda: iter(found))
     return found
 
 
 @pytest.fixture(scope="module")
 def code() -> bytes:
     """The file that this machine keeps."""
-    if walk_code.kept_walk() is None:
-        walk_code.build_walk()
+    if WALK.kept() is None:
+        WALK.build()
     return next(path for path in _kept() if path.is_file()).read_bytes()
 
 
 def _kept() -> Sequence[Path]:
-    return [directory / walk_code._NAME for directory in walk_code._directories()]
+    return [directory / WALK.file_name for directory in kept_code._directories()]
 
 
 def test_a_process_checks_any_number_of_records_without_numba(code: bytes) -> None:
@@ -86,18 +87,18 @@ def test_the_plain_reader_serves_where_no_code_that_a_process_made_may_run(code:
 
 
 def test_what_one_process_compiled_the_next_one_loads(places: list[Path], code: bytes) -> None:
-    assert walk_code.kept_walk() is None
-    walk_code.build_walk()
-    assert [path.name for path in places[0].iterdir()] == [walk_code._NAME]
-    assert (places[0] / walk_code._NAME).read_bytes() == code, "the same sources give the same code"
-    assert walk_code.kept_walk() is not None
+    assert WALK.kept() is None
+    WALK.build()
+    assert [path.name for path in places[0].iterdir()] == [WALK.file_name]
+    assert (places[0] / WALK.file_name).read_bytes() == code, "the same sources give the same code"
+    assert WALK.kept() is not None
 
 
 def test_it_goes_where_it_may_be_written(places: list[Path]) -> None:
     places[0].write_text("no directory")
-    walk_code.build_walk()
-    assert (places[1] / walk_code._NAME).is_file()
-    assert walk_code.kept_walk() is not None
+    WALK.build()
+    assert (places[1] / WALK.file_name).is_file()
+    assert WALK.kept() is not None
 
 
 @pytest.mark.parametrize(
@@ -114,30 +115,30 @@ def test_it_goes_where_it_may_be_written(places: list[Path]) -> None:
 )
 def test_code_that_is_not_to_be_trusted_does_not_run(spoil: object, places: list[Path], code: bytes) -> None:
     places[0].mkdir()
-    path = places[0] / walk_code._NAME
+    path = places[0] / WALK.file_name
     path.write_bytes(code)
     path.chmod(0o644)
-    assert walk_code.kept_walk() is not None
+    assert WALK.kept() is not None
     assert callable(spoil)
     spoil(path)
-    assert walk_code.kept_walk() is None
+    assert WALK.kept() is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to another user, which root may do")
 def test_the_code_of_another_user_does_not_run(places: list[Path], code: bytes) -> None:
     places[0].mkdir()
-    path = places[0] / walk_code._NAME
+    path = places[0] / WALK.file_name
     path.write_bytes(code)
     path.chmod(0o644)
     os.chown(path, 12345, 12345)
-    assert walk_code.kept_walk() is None
+    assert WALK.kept() is None
 
 
 def test_another_version_of_the_sources_does_not_take_it(tmp_path: Path, code: bytes) -> None:
     package = tmp_path / "mainstem"
-    shutil.copytree(Path(walk_code.__file__).parents[2], package)
+    shutil.copytree(Path(kept_code.__file__).parents[2], package)
     source = package / "record" / "native" / "native_walk.py"
-    program = "from mainstem.record.native.walk_code import kept_walk; print(kept_walk() is not None)"
+    program = "from mainstem.record.native.walk_code import WALK; print(WALK.kept() is not None)"
 
     def kept() -> str:
         home = {"PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
@@ -151,7 +152,7 @@ def test_another_version_of_the_sources_does_not_take_it(tmp_path: Path, code: b
         ).stdout.strip()
 
     (package / "record" / "native" / "__pycache__").mkdir(exist_ok=True)
-    (package / "record" / "native" / "__pycache__" / walk_code._NAME).write_bytes(code)
+    (package / "record" / "native" / "__pycache__" / WALK.file_name).write_bytes(code)
     assert kept() == "True"
     source.write_text(source.read_text() + "\n# changed\n")
     assert kept() == "False"

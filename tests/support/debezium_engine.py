@@ -29,37 +29,50 @@ def debezium_jars() -> Path:
     return fetch_jars(_HOME / "pom.xml", f"debezium-{_VERSION}")
 
 
+def engine_properties(dsn: dict[str, str], name: str, tables: list[str]) -> dict[str, str]:
+    """Properties of an engine over ``tables`` of a database. Values are as close to JSON's own as Debezium writes them.
+
+    ``dsn``: host, port, user, password and dbname.
+    """
+    return {
+        "name": name,
+        "topic.prefix": name,
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "offset.storage": "org.apache.kafka.connect.storage.MemoryOffsetBackingStore",
+        "database.hostname": dsn["host"],
+        "database.port": dsn["port"],
+        "database.user": dsn["user"],
+        "database.password": dsn["password"],
+        "database.dbname": dsn["dbname"],
+        "plugin.name": "pgoutput",
+        "slot.name": f"{name}_debezium",
+        "publication.name": f"{name}_debezium",
+        "publication.autocreate.mode": "filtered",
+        "table.include.list": ",".join(tables),
+        "skipped.operations": "none",
+        "key.converter.schemas.enable": "false",
+        "value.converter.schemas.enable": "false",
+        "decimal.handling.mode": "string",
+        "time.precision.mode": "isostring",
+        "interval.handling.mode": "string",
+        "binary.handling.mode": "base64",
+        "include.unknown.datatypes": "true",
+    }
+
+
+def write_properties(properties: dict[str, str], path: Path) -> None:
+    """Write a file of Java's properties."""
+    path.write_text("\n".join(f"{key}={value}" for key, value in properties.items()))
+
+
 class DebeziumEngine:
     """Captures ``tables`` of a database; ``next`` gives its changes in order. A context manager."""
 
     def __init__(self, dsn: dict[str, str], name: str, tables: list[str], directory: Path) -> None:
-        """``dsn``: host, port, user, password and dbname. Values are as close to JSON's own as Debezium writes them."""
-        properties = {
-            "name": name,
-            "topic.prefix": name,
-            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-            "offset.storage": "org.apache.kafka.connect.storage.MemoryOffsetBackingStore",
-            "database.hostname": dsn["host"],
-            "database.port": dsn["port"],
-            "database.user": dsn["user"],
-            "database.password": dsn["password"],
-            "database.dbname": dsn["dbname"],
-            "plugin.name": "pgoutput",
-            "slot.name": f"{name}_debezium",
-            "publication.name": f"{name}_debezium",
-            "publication.autocreate.mode": "filtered",
-            "table.include.list": ",".join(tables),
-            "skipped.operations": "none",
-            "key.converter.schemas.enable": "false",
-            "value.converter.schemas.enable": "false",
-            "decimal.handling.mode": "string",
-            "time.precision.mode": "isostring",
-            "interval.handling.mode": "string",
-            "binary.handling.mode": "base64",
-            "include.unknown.datatypes": "true",
-        }
+        """``dsn``: host, port, user, password and dbname."""
+        properties = engine_properties(dsn, name, tables)
         self._properties = directory / f"{name}.properties"
-        self._properties.write_text("\n".join(f"{key}={value}" for key, value in properties.items()))
+        write_properties(properties, self._properties)
         self._changes: queue.Queue[Change | None] = queue.Queue()
         self._process: subprocess.Popen[str] | None = None
 

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from mainstem.errors import DefinitionError, InputError
 from mainstem.model import OnDamaged, is_topic_name
 from mainstem.pipelines.kinds import Kind
+from mainstem.schema.types import ENCODINGS
 
 Envelope: TypeAlias = Literal["row", "debezium"]
 ENVELOPES: Final[tuple[str, ...]] = get_args(Envelope)
@@ -158,7 +159,7 @@ class CaptureSettings:
     """One capture. ``name`` names its topics, its slot and its progress; ``dsn`` is libpq's, and is never shown.
 
     ``envelope``: ``row`` (the row after the change; a tombstone for a deletion), or ``debezium``.
-    ``partitions``: of each topic that is created.
+    ``partitions``: of each topic that is created. ``encoding``: the form of values, None for plain JSON.
     Raises DefinitionError for a name, a table or an envelope that cannot be.
     """
 
@@ -167,10 +168,18 @@ class CaptureSettings:
     tables: tuple[TableName, ...]
     envelope: Envelope = "row"
     partitions: int = 1
+    encoding: str | None = None
 
     @classmethod
     def of(
-        cls, name: str, dsn: str, tables: Sequence[str], *, envelope: str = "row", partitions: int = 1
+        cls,
+        name: str,
+        dsn: str,
+        tables: Sequence[str],
+        *,
+        envelope: str = "row",
+        partitions: int = 1,
+        encoding: str | None = None,
     ) -> CaptureSettings:
         """The settings of these words."""
         if isinstance(tables, str):
@@ -186,7 +195,11 @@ class CaptureSettings:
             raise DefinitionError(f"capture {name}: envelope is one of {', '.join(ENVELOPES)}, not {envelope!r}")
         if not isinstance(partitions, int) or partitions < 1:
             raise DefinitionError(f"capture {name}: invalid partitions {partitions!r}: use 1 or more")
-        settings = cls(name, dsn, found, envelope, partitions)  # type: ignore[arg-type]
+        if encoding is not None and encoding not in ENCODINGS:
+            raise DefinitionError(f"capture {name}: encoding is one of {', '.join(ENCODINGS)}, not {encoding!r}")
+        if encoding is not None and envelope != "row":
+            raise DefinitionError(f"capture {name}: an encoding needs the envelope row: {envelope} has no columns")
+        settings = cls(name, dsn, found, envelope, partitions, encoding)  # type: ignore[arg-type]
         topics = [settings.topic_of(table) for table in found]
         for table, topic in zip(found, topics, strict=True):
             if topics.count(topic) > 1:
@@ -222,7 +235,13 @@ class CapturedTables(Mapping[str, Topic]):
         self.settings = settings
         self.where = where
         self._topics = {
-            table: Topic(settings.topic_of(table), partitions=settings.partitions, where=where, captured=True)
+            table: Topic(
+                settings.topic_of(table),
+                partitions=settings.partitions,
+                where=where,
+                encoding=settings.encoding,
+                captured=True,
+            )
             for table in settings.tables
         }
 

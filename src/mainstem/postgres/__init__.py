@@ -5,8 +5,10 @@
 * ``capture``: the loop: changes in, records out, commits
 * ``start``: compares the database with what was captured before; makes topics, publication and slot
 * ``changes``: each kind of change, as records
+* ``row_runs``: many simple changes at once, by the machine code of ``native``
 * ``table_snapshots``: snapshots of tables beside the stream; ``windows``: what the stream changes meanwhile
 * ``table_writer``, ``rows``: rows as keys and values of their topics
+* ``encoded_values``: values in Avro, JSON Schema or Protobuf
 * ``topic_values``: values that a topic has already
 * ``captured_state``: how far a capture is, as records of the log
 * ``transaction_writer``: transactions of the log

@@ -11,19 +11,21 @@ and the reader of chunks have threads of their own, and hand their findings over
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from mainstem.pipelines.definitions import CaptureSettings
 from mainstem.postgres.captured_state import TableState
 from mainstem.postgres.changes import TableChanges
+from mainstem.postgres.row_runs import Messages, RowRuns
 from mainstem.postgres.server.catalog import connect
 from mainstem.postgres.server.pgoutput import Begin, Commit, LogicalMessage, RowDelete, RowInsert, RowUpdate, decode
-from mainstem.postgres.server.replication import ReplicationStream
+from mainstem.postgres.server.replication import Chunk, ReplicationStream
 from mainstem.postgres.start import CaptureStart
 from mainstem.postgres.table_snapshots import TableSnapshots
 from mainstem.postgres.table_writer import TableWriter
+from mainstem.postgres.topic_values import KeyIndexes
 from mainstem.postgres.transaction_writer import TransactionWriter
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from mainstem.client.log import Log
 
 _WAIT_S: Final = 0.05
-_COMMIT_BYTES: Final = 4 << 20
+_COMMIT_BYTES: Final = 12 << 20
 _COMMIT_S: Final = 0.2
 _ACTIVE_S: Final = 1.0
 
@@ -72,11 +74,14 @@ class Capture:
         with TransactionWriter(self._log, settings.name) as self._log_writer:
             connection = connect(settings.dsn)
             try:
-                self._lsn = CaptureStart(settings, self._log, self._log_writer, connection, self._note).run(again=again)
-                self._writer = TableWriter(self._log_writer, settings.envelope)
+                indexes = KeyIndexes(self._log, self._note)
+                start = CaptureStart(settings, self._log, self._log_writer, indexes, connection, self._note)
+                self._lsn = start.run(again=again)
+                self._writer = TableWriter(self._log_writer, settings.envelope, indexes)
                 parts = (settings, self._log, self._log_writer, self._writer)
                 self._changes = TableChanges(*parts, connection)
-                self._snapshots = TableSnapshots(*parts, self._changes, connection)
+                self._runs = RowRuns(self._log_writer, self._writer, self._changes)
+                self._snapshots = TableSnapshots(*parts, self._changes, self._runs, connection)
                 self._tell()
                 try:
                     self._stream(stopping, on_ready)
@@ -91,13 +96,36 @@ class Capture:
             while not stopping.is_set():
                 if not self._is_inside:  # a window has whole transactions only
                     self._snapshots.go_on()
-                for item in stream.take(_WAIT_S):
-                    if isinstance(item, bytes):
-                        self._handle(item)
-                    elif not self._is_inside:
-                        self._lsn = max(self._lsn, item)
+                self._take(stream.take(_WAIT_S))
                 if not self._is_inside and self._is_due(has_more=stream.has_more):
                     self._commit(stream)
+
+    def _take(self, chunk: Chunk) -> None:
+        messages: list[bytes] = []
+        for item in chunk:
+            if isinstance(item, bytes):
+                messages.append(item)
+                continue
+            self._handle_all(messages)
+            messages = []
+            if not self._is_inside:
+                self._lsn = max(self._lsn, item)
+        self._handle_all(messages)
+
+    def _handle_all(self, payloads: Sequence[bytes]) -> None:
+        """Handle messages: runs of simple ones by machine code, others one by one."""
+        messages = Messages(payloads) if payloads and self._runs.is_ready else None
+        number = 0
+        while number < len(payloads):
+            if messages is not None and not self._snapshots.is_marked:
+                ended = self._runs.run(messages, number, is_inside=self._is_inside)
+                number, self._is_inside = ended.next_message, ended.is_inside
+                self._lsn = max(self._lsn, ended.end_lsn)
+                for xid in ended.xids:
+                    self._snapshots.saw(xid)
+            if number < len(payloads):
+                self._handle(payloads[number])
+                number += 1
 
     def _handle(self, payload: bytes) -> None:
         message = decode(payload)
@@ -112,7 +140,7 @@ class Capture:
             case Commit():
                 self._is_inside = False
                 self._lsn = max(self._lsn, message.end_lsn)
-                self._snapshots.saw(self._writer.xid)
+                self._snapshots.saw(self._writer.begun.xid)
             case LogicalMessage():
                 self._snapshots.mark(message)
             case _:

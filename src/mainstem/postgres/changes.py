@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mainstem.errors import ConfigError
 from mainstem.model import Position
 from mainstem.pipelines.definitions import CaptureSettings, TableName
+from mainstem.postgres.encoded_values import TopicEncoding, left_over_of
 from mainstem.postgres.rows import LEFT_OVER, RESERVED, RowEncoder, fields_of
 from mainstem.postgres.server.catalog import Types, check_columns, rows_of
 from mainstem.postgres.server.pgoutput import UNCHANGED, Relation, RowDelete, RowInsert, RowUpdate, Truncate, Values
@@ -18,6 +18,7 @@ from mainstem.postgres.table_writer import CapturedTable, TableWriter
 from mainstem.postgres.topic_values import latest_value, live_keys
 from mainstem.postgres.transaction_writer import TransactionWriter
 from mainstem.schema.topic_schemas import register
+from mainstem.schema.types import TopicSchema
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
@@ -38,8 +39,14 @@ class TableChanges:
         self._writer = writer
         self._connection = connection
         self._types = Types(connection)
-        self._tables: dict[int, CapturedTable] = {}
+        self.tables: dict[int, CapturedTable] = {}
+        """The tables that the stream has described, by their oid."""
+        self.version = 0
+        """Counts the changes of ``tables``."""
         self._left_out: set[int] = set()
+        self._registered: dict[str, tuple[TopicSchema, tuple[str, ...]]] = {}
+        """Of each topic the columns that were registered last, and those of its key."""
+        self._values: dict[str, TopicEncoding] = {}
 
     def apply(self, change: RowInsert | RowUpdate | RowDelete | Truncate | Relation) -> None:
         """Write a change. Raises ConfigError, DefinitionError, and what the log raises."""
@@ -49,16 +56,16 @@ class TableChanges:
             case Truncate():
                 for relation in change.relations:
                     if relation not in self._left_out:
-                        self._truncate(self._tables[relation])
+                        self._truncate(self.tables[relation])
             case _ if change.relation in self._left_out:
                 pass
             case RowInsert():
-                table = self._tables[change.relation]
+                table = self.tables[change.relation]
                 self._writer.write(table, table.encoder.key_of(change.new), change.new, "c")
             case RowUpdate():
-                self._update(self._tables[change.relation], change)
+                self._update(self.tables[change.relation], change)
             case RowDelete():
-                self._delete(self._tables[change.relation], change)
+                self._delete(self.tables[change.relation], change)
 
     def _relation(self, relation: Relation) -> None:
         """A table as its next rows are: its first ones, or after a change of its columns."""
@@ -89,16 +96,25 @@ class TableChanges:
         }
         encoder = RowEncoder(name, types, state.key)
         leaves_out = relation.identity != "f" and any(shape.get(column, (1, True))[1] for column in types)
-        table = self._tables[relation.oid] = CapturedTable(name, state.topic, encoder, leaves_out)
+        table = self.tables[relation.oid] = CapturedTable(name, state.topic, encoder, leaves_out)
+        self.version += 1
         window = self._writer.window_of(table)
         if window is not None:
             window.shapes.add(encoder.schema)
         self.register(state.topic, encoder)
 
     def register(self, topic: str, encoder: RowEncoder) -> None:
-        """Make the columns the topic's schema, before rows with them are written."""
-        if self._settings.envelope == "row":
+        """Make the columns the topic's schema, before rows with them are written. Raises SchemaError."""
+        wanted = (encoder.schema, encoder.key)
+        if self._settings.envelope != "row" or self._registered.get(topic) == wanted:
+            return
+        encoding = self._settings.encoding
+        if encoding is None:
             register(self._log, topic, encoder.schema, encoder.key)
+        else:
+            values = self._values[topic] = TopicEncoding(self._log, topic, encoder.schema, encoder.key, encoding)
+            self._log_writer.encode_values(topic, values)
+        self._registered[topic] = wanted
 
     def _update(self, table: CapturedTable, update: RowUpdate) -> None:
         encoder, new, old = table.encoder, update.new, update.old
@@ -137,7 +153,10 @@ class TableChanges:
         if not is_open:
             state = self._log_writer.state.tables[str(table.name)]
             since = Position() if state.is_done else state.began_at  # older ones were of a slot that was lost
+            self._writer.indexes.need(table.topic)
             value = latest_value(self._log, table.topic, key, since)
+            if value is not None and table.topic in self._values:
+                value = self._values[table.topic].row_of(value)
             self._writer.open_values.remember(table.topic, key, value)
         if not value:
             return None
@@ -145,10 +164,10 @@ class TableChanges:
         if self._settings.envelope == "debezium":
             after = fields.get("after", "null")
             fields = {} if after == "null" else fields_of(after)
-        beside = fields_of(fields[LEFT_OVER]) if LEFT_OVER in fields else {}
+        beside = left_over_of(fields.get(LEFT_OVER))
         for place, name in enumerate(table.encoder.names):
             if new[place] is UNCHANGED and name in beside:
-                new[place] = str(json.loads(beside[name]))
+                new[place] = str(beside[name])
         return fields
 
     def _update_unknown(

@@ -36,10 +36,11 @@ class RowEncoder:
         missing = [name for name in key if name not in columns]
         if missing:
             raise SchemaError(f"table {table} has lost column {missing[0]!r} of its key: take a new snapshot of it")
-        self._key_places = [self.names.index(name) for name in key]
+        self.key_places = [self.names.index(name) for name in key]
+        self.kinds = [column.kind for column in columns.values()]
         self._converters = [column.to_json for column in columns.values()]
-        self._prefixes = [f"{json_text(name)}:" for name in columns]
-        fields = ",".join(f"{prefix.replace('%', '%%')}%s" for prefix in self._prefixes)
+        self.prefixes = [f"{json_text(name)}:" for name in columns]
+        fields = ",".join(f"{prefix.replace('%', '%%')}%s" for prefix in self.prefixes)
         self._template = f"{{{fields}}}"
         nullable = {name: name not in self.key for name in columns}
         self.schema = TopicSchema(tuple(Column(name, each.name, nullable[name]) for name, each in columns.items()))
@@ -67,7 +68,7 @@ class RowEncoder:
                     raise SchemaError(f"column {name!r} of table {self.table}: its unchanged value is not known")
                 else:
                     tokens[place] = known[name]
-        fields = list(map(str.__add__, self._prefixes, tokens))  # type: ignore[arg-type]
+        fields = list(map(str.__add__, self.prefixes, tokens))  # type: ignore[arg-type]
         if left_over:
             fields.append(f'"{LEFT_OVER}":{json_text(left_over)}')
         return "{" + ",".join(fields) + "}"
@@ -78,7 +79,7 @@ class RowEncoder:
         Raises SchemaError for a key that is null, or was not sent.
         """
         tokens = []
-        for place in self._key_places:
+        for place in self.key_places:
             value, convert = values[place], self._converters[place]
             if value is None or value is UNCHANGED:
                 raise SchemaError(

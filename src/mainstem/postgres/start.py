@@ -16,8 +16,17 @@ from mainstem.pipelines.progress import PROGRESS_TOPIC
 from mainstem.pipelines.state import STATES_TOPIC
 from mainstem.postgres.captured_state import CapturedState, TableState
 from mainstem.postgres.rows import RESERVED
-from mainstem.postgres.server.catalog import Server, SourceTable, check_columns, check_server, find_table, warnings_of
+from mainstem.postgres.server.catalog import (
+    Server,
+    SourceTable,
+    check_columns,
+    check_server,
+    find_table,
+    has_values_out_of_line,
+    warnings_of,
+)
 from mainstem.postgres.server.slot import check_slot, drop_slot, find_slot, make_slot, publish
+from mainstem.postgres.topic_values import KeyIndexes
 from mainstem.postgres.transaction_writer import TransactionWriter
 from mainstem.schema.topic_schemas import SCHEMAS_TOPIC, SYSTEM_TOPIC_CONFIGS
 
@@ -26,7 +35,6 @@ if TYPE_CHECKING:
 
 _MESSAGE_BYTES: Final = 32 << 20
 _TOPIC_CONFIGS: Final = {"cleanup.policy": "compact", "max.message.bytes": str(_MESSAGE_BYTES)}
-_KEY_INDEX: Final = {"mainstem.key.index": "true"}
 
 
 class CaptureStart:
@@ -37,12 +45,14 @@ class CaptureStart:
         settings: CaptureSettings,
         log: Log,
         log_writer: TransactionWriter,
+        indexes: KeyIndexes,
         connection: Any,
         note: Callable[[str], None],
     ) -> None:
         self._settings = settings
         self._log = log
         self._log_writer = log_writer
+        self._indexes = indexes
         self._connection = connection
         self._note = note
 
@@ -104,7 +114,9 @@ class CaptureStart:
     def _new_table(self, table: SourceTable, state: CapturedState, *, again: bool) -> TableState:
         """A table whose snapshot begins now, and its topic. Raises ConfigError for a topic with records of others."""
         topic = self._settings.topic_of(table.name)
-        self._make_topic(topic, leaves_out=table.identity != "f" and any(each.is_out_of_line for each in table.columns))
+        self._log.create_topic(topic, partitions=self._settings.partitions, configs=_TOPIC_CONFIGS, exist_ok=True)
+        if table.identity != "f" and has_values_out_of_line(self._connection, table):
+            self._indexes.need(topic)
         end = self._log.end(topic)
         if any(end.values()) and not again and topic not in state.sink.topics:
             raise ConfigError(
@@ -112,18 +124,3 @@ class CaptureStart:
                 f"(mainstem topics delete {topic}), or take another name for the capture"
             )
         return TableState(topic, table.key, table.oid, began_at=end)
-
-    def _make_topic(self, topic: str, *, leaves_out: bool) -> None:
-        """``leaves_out``: changes may leave large values out; they are then looked up by key."""
-        partitions = self._settings.partitions
-        if leaves_out:
-            try:
-                configs = {**_TOPIC_CONFIGS, **_KEY_INDEX}
-                self._log.create_topic(topic, partitions=partitions, configs=configs, exist_ok=True)
-                return
-            except ConfigError:
-                self._note(
-                    "WARNING: this log keeps no index of keys, so each change that leaves a large value out takes a "
-                    f"scan of {topic}; ALTER TABLE … REPLICA IDENTITY FULL avoids that"
-                )
-        self._log.create_topic(topic, partitions=partitions, configs=_TOPIC_CONFIGS, exist_ok=True)

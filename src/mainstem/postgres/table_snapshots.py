@@ -15,9 +15,10 @@ from mainstem.errors import ConfigError
 from mainstem.pipelines.definitions import CaptureSettings, TableName
 from mainstem.postgres.captured_state import TableState
 from mainstem.postgres.changes import TableChanges
+from mainstem.postgres.row_runs import Messages, RowRuns
 from mainstem.postgres.rows import RowEncoder
 from mainstem.postgres.server.catalog import Types, rows_of
-from mainstem.postgres.server.chunks import MARK, ChunkReader, ChunkRows, SnapshotXids
+from mainstem.postgres.server.chunks import MARK, ChunkReader, ChunkRows, SnapshotXids, row_of
 from mainstem.postgres.server.pgoutput import UNCHANGED, LogicalMessage, Values
 from mainstem.postgres.table_writer import CapturedTable, TableWriter
 from mainstem.postgres.topic_values import live_keys
@@ -40,6 +41,7 @@ class TableSnapshots:
         log_writer: TransactionWriter,
         writer: TableWriter,
         changes: TableChanges,
+        runs: RowRuns,
         connection: Any,
     ) -> None:
         """To be made before the stream begins, and after the last change of the publication."""
@@ -49,6 +51,7 @@ class TableSnapshots:
         self._log_writer = log_writer
         self._writer = writer
         self._changes = changes
+        self._runs = runs
         self._types = Types(connection)
         self._chunks = ChunkReader(settings.dsn, settings.name)
         # A snapshot lists only what is older than the newest transaction that has ended: so one ends first.
@@ -56,7 +59,8 @@ class TableSnapshots:
         running = rows_of(connection, "SELECT pg_current_snapshot()::text")[0][0]
         self._seen = SeenXids(SnapshotXids.parse(running))
         self._not_before_s = 0.0
-        self._is_marked = False
+        self.is_marked = False
+        """Whether the stream is in the transaction of the chunk's mark."""
 
     def close(self) -> None:
         """Give up the chunk that is being read."""
@@ -65,8 +69,8 @@ class TableSnapshots:
     def saw(self, xid: int) -> None:
         """The stream had this transaction. If it was a chunk's mark: append what was not changed meanwhile."""
         self._seen.add(xid)
-        if self._is_marked:
-            self._is_marked = False
+        if self.is_marked:
+            self.is_marked = False
             self._take_in()
 
     def go_on(self) -> None:
@@ -90,7 +94,7 @@ class TableSnapshots:
 
     def mark(self, message: LogicalMessage) -> None:
         """The stream has come to a message, which may be the chunk's mark. A mark is alone in its transaction."""
-        self._is_marked |= message.prefix == MARK and self._chunks.is_busy and message.content == self._chunks.mark
+        self.is_marked |= message.prefix == MARK and self._chunks.is_busy and message.content == self._chunks.mark
 
     def _take_in(self) -> None:
         chunk, window = self._chunks.result(), self._writer.window
@@ -108,24 +112,48 @@ class TableSnapshots:
         state = self._log_writer.state.tables[str(window.table)]
         encoder = table.encoder
         after = state.after
-        if chunk.rows:
-            last = dict(zip(encoder.names, chunk.rows[-1], strict=True))
+        if chunk.lines:
+            last = dict(zip(encoder.names, row_of(chunk.lines[-1]), strict=True))
             after = tuple(str(last[name]) for name in state.key)
         if not chunk.is_last:  # the server reads it while these rows are written
             self._request(window.table, after)
         self._writer.begin_snapshot()
-        if chunk.rows:
+        if chunk.lines:
             self._changes.register(state.topic, encoder)
-        for row in () if window.is_emptied else chunk.rows:
-            key = encoder.key_of(row)
-            if key not in window.touched:
-                self._writer.write(table, key, _merged(window.partial.get(key), row), "r")
-                self.rows += 1
+        if not window.is_emptied:
+            self._write(table, self._unchanged(chunk.lines, window, table))
         if chunk.is_last:
             self._end_what_is_gone(table, state)
-        done = replace(state, after=after, rows=state.rows + len(chunk.rows), is_done=chunk.is_last)
+        done = replace(state, after=after, rows=state.rows + len(chunk.lines), is_done=chunk.is_last)
         self._log_writer.state = self._log_writer.state.with_table(str(window.table), done)
         self._writer.has_rows = True  # the state, if no row
+
+    def _unchanged(self, lines: Sequence[bytes], window: Window, table: CapturedTable) -> Sequence[bytes]:
+        """The rows that the stream has not changed meanwhile. Those that it has changed in part are written."""
+        if not window.touched and not window.partial:
+            return lines
+        unchanged = []
+        for line in lines:
+            row = row_of(line)
+            key = table.encoder.key_of(row)
+            if key in window.partial:
+                self._writer.write(table, key, _merged(window.partial[key], row), "r")
+                self.rows += 1
+            elif key not in window.touched:
+                unchanged.append(line)
+        return unchanged
+
+    def _write(self, table: CapturedTable, lines: Sequence[bytes]) -> None:
+        self.rows += len(lines)
+        messages = Messages(lines) if self._runs.is_ready else None
+        number = 0
+        while number < len(lines):
+            if messages is not None:
+                number = self._runs.write_lines(table, messages, number)
+            if number < len(lines):
+                row = row_of(lines[number])
+                self._writer.write(table, table.encoder.key_of(row), list(row), "r")
+                number += 1
 
     def _table_of(self, chunk: ChunkRows, state: TableState) -> CapturedTable:
         """The table as the chunk has it; the stream may have it otherwise already."""
@@ -144,8 +172,6 @@ class TableSnapshots:
                 self._writer.write(table, key, None, "d")
 
 
-def _merged(partial: Values | None, row: list[str | None]) -> Values:
+def _merged(partial: Values, row: list[str | None]) -> Values:
     """A row of a chunk, with the later change of which the stream left values out."""
-    if partial is None:
-        return list(row)
     return [was if value is UNCHANGED else value for value, was in zip(partial, row, strict=True)]

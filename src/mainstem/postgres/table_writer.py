@@ -12,9 +12,10 @@ from mainstem.client.values import json_text, time_text
 from mainstem.errors import MainstemError
 from mainstem.model import lsn_text
 from mainstem.pipelines.definitions import Envelope, TableName
+from mainstem.postgres.native.row_code import LARGE_BYTES
 from mainstem.postgres.rows import RowEncoder
 from mainstem.postgres.server.pgoutput import Begin, Values
-from mainstem.postgres.topic_values import OpenValues
+from mainstem.postgres.topic_values import KeyIndexes, OpenValues, iter_encoded
 from mainstem.postgres.transaction_writer import TransactionWriter
 from mainstem.postgres.windows import Window
 from mainstem.record.writer import encoded_headers
@@ -38,34 +39,38 @@ class CapturedTable:
 class TableWriter:
     """Writes rows, and notes them for those who need them later. ``window`` is that of the chunk being read, if any."""
 
-    def __init__(self, log_writer: TransactionWriter, envelope: Envelope) -> None:
+    def __init__(self, log_writer: TransactionWriter, envelope: Envelope, indexes: KeyIndexes) -> None:
         self.open_values = OpenValues()
         self.window: Window | None = None
         self.has_rows = False
         """Whether anything is written that is not committed."""
         self.records = 0
         self._log_writer = log_writer
-        self._envelope = envelope
-        self._headers = b""
+        self.indexes = indexes
+        self.envelope = envelope
+        self._headers: bytes | None = None
         self._time_ms = 0
-        self._begin = Begin(0, 0, 0)
+        self.begun = Begin(0, 0, 0)
+        """The transaction of the database that is being read."""
         self._places: dict[str, str] = {}
         """Of each topic the fields of its envelopes that are always the same."""
 
     @property
-    def xid(self) -> int:
-        """The transaction of the database that is being read."""
-        return self._begin.xid
+    def headers(self) -> bytes:
+        """The headers of the records that are written now."""
+        if self._headers is None:
+            self._headers = _headers(self.begun, str(self.begun.xid))
+        return self._headers
 
     def begin(self, begin: Begin) -> None:
         """A transaction of the database begins."""
-        self._begin = begin
+        self.begun = begin
         self._time_ms = begin.commit_us // 1_000
-        self._headers = _headers(begin, str(begin.xid))
+        self._headers = None
 
     def begin_snapshot(self) -> None:
         """The rows that follow are of a snapshot: no transaction of the database wrote them now."""
-        self._headers = _headers(self._begin, "")
+        self._headers = _headers(self.begun, "")
 
     def committed(self) -> None:
         """All that was written is committed."""
@@ -91,7 +96,7 @@ class TableWriter:
         window = self.window
         if window is not None and operation != "r" and window.table == table.name:
             window.touch(key)
-        if self._envelope == "debezium":
+        if self.envelope == "debezium":
             change = self._enveloped(table, before, value, operation)
             self._append(table, key, change)
             if row is None:
@@ -102,18 +107,31 @@ class TableWriter:
     def _append(self, table: CapturedTable, key: bytes, text: str | None) -> None:
         value = None if text is None else text.encode()
         try:
-            self._log_writer.append(table.topic, key, value, self._headers, self._time_ms)
+            self._log_writer.append(table.topic, key, value, self.headers, self._time_ms)
         except MainstemError as error:
             error.add_note(f"table {table.name}")
             raise
         self.open_values.note(table.topic, key, value if value is None or table.keeps_values else b"")
+        if table.keeps_values and value is not None and len(value) >= LARGE_BYTES:
+            self.indexes.need(table.topic)
         self.has_rows = True
         self.records += 1
 
-    def _enveloped(self, table: CapturedTable, before: str | None, after: str | None, operation: Operation) -> str:
-        """The change as Debezium's connector for PostgreSQL writes it, without its schema."""
-        begin, topic = self._begin, table.topic
-        place = self._places.get(topic)
+    def added(self, table: CapturedTable, records: bytes, *, has_large: bool, is_snapshot: bool) -> None:
+        """Machine code has written these records, encoded as in a batch. ``has_large``: there may be large values."""
+        window = None if is_snapshot else self.window_of(table)
+        if window is not None:
+            for key, _ in iter_encoded(records):
+                window.touch(key)
+        has_large = has_large and table.keeps_values
+        if has_large:
+            self.indexes.need(table.topic)
+        self.open_values.note_records(table.topic, records, keeps_values=table.keeps_values, has_large=has_large)
+        self.has_rows = True
+
+    def place_of(self, table: CapturedTable) -> str:
+        """The fields of an envelope's source that are always the same, as JSON that goes on."""
+        place = self._places.get(table.topic)
         if place is None:
             names = {
                 "connector": "postgresql",
@@ -122,7 +140,12 @@ class TableWriter:
                 "schema": table.name.schema,
                 "table": table.name.name,
             }
-            place = self._places[topic] = json_text(names).removesuffix("}")
+            place = self._places[table.topic] = json_text(names).removesuffix("}")
+        return place
+
+    def _enveloped(self, table: CapturedTable, before: str | None, after: str | None, operation: Operation) -> str:
+        """The change as Debezium's connector for PostgreSQL writes it, without its schema."""
+        begin, place = self.begun, self.place_of(table)
         is_snapshot = "true" if operation == "r" else "false"
         return (
             f'{{"before":{before or "null"},"after":{after or "null"},"source":{place},"ts_ms":{self._time_ms},'

@@ -2,18 +2,19 @@
 
 A transaction of the log holds one or more whole transactions of the database. Its transactional id is the capture's: a
 process that takes over ends what an older one left open, and fences it. Rows are encoded as they come, a batch for each
-partition, in plain Python: a row at a time that is as fast as natively, and numba and Arrow would take 130 MB. A batch
-is on its way to the log while the next rows are encoded. Used by one thread.
+partition, by machine code (``native``) or here. A batch is on its way to the log while the next rows are encoded. Used
+by one thread.
 """
 
 from __future__ import annotations
 
+import ctypes
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.produce.produce_window import ProduceWindow
@@ -26,24 +27,36 @@ from mainstem.postgres.captured_state import CapturedState, read_state
 from mainstem.record.constants import Compression
 from mainstem.record.header import read_header
 from mainstem.record.partitioner import partition_for
-from mainstem.record.writer import RECORD_OVERHEAD_MAX, BatchBuilder, encoded_headers
+from mainstem.record.writer import RECORD_OVERHEAD_MAX, BatchBuilder, BatchField, ProducerStamp, encoded_headers
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
+    from mainstem.postgres.encoded_values import TopicEncoding
 
 _SEND_BYTES: Final = 1 << 20
 _BATCH_BYTES: Final = 900_000
 _TRANSACTION_S: Final = 600.0
 _NO_HEADERS: Final = encoded_headers(())
 _PROGRESS: Final = TopicPartition(PROGRESS_TOPIC, 0)
+_IDLE_BYTES_MAX: Final = 16 << 20
+"""More room than this in empty batches is given back."""
+_FIRST_ROOM: Final = 1 << 16
+_FIELDS: Final = ctypes.c_int64 * len(BatchField)
+_FIELDS_BYTES: Final = ctypes.sizeof(_FIELDS)
 
 
-class _Target(NamedTuple):
-    """A topic, as rows are written to it. ``limit_bytes``: of one batch; ``batch_bytes``: a batch with more is sent."""
+class Target:
+    """A topic, as rows are written to it: a batch for each partition. ``fields`` are theirs, one behind the other.
 
-    partitions: list[TopicPartition]
-    limit_bytes: int
-    batch_bytes: int
+    ``limit_bytes``: of one batch; ``batch_bytes``: a batch with more is sent.
+    """
+
+    def __init__(self, topic: str, partitions: int, limit_bytes: int) -> None:
+        self.partitions = [TopicPartition(topic, number) for number in range(partitions)]
+        self.limit_bytes = limit_bytes
+        self.batch_bytes = min(limit_bytes, _SEND_BYTES)
+        self.fields = (ctypes.c_int64 * (partitions * len(BatchField)))()
+        self.batches = [BatchBuilder(_FIELDS.from_buffer(self.fields, n * _FIELDS_BYTES)) for n in range(partitions)]
 
 
 class TransactionWriter:
@@ -59,14 +72,16 @@ class TransactionWriter:
         self._added: set[TopicPartition] = set()
         """The partitions of the open transaction."""
         self._stamps: BatchStamps | None = None
-        self._batches: dict[TopicPartition, BatchBuilder] = {}
-        self._targets: dict[str, _Target] = {}
+        self._targets: dict[str, Target] = {}
+        self._by_address: dict[int, tuple[Target, int]] = {}
+        self._values: dict[str, TopicEncoding] = {}
+        self._generation = 0
+        self._is_stale = False
+        """Whether a topic may have got partitions since they were counted."""
+        self._sent_bytes = 0
         self._ends: dict[TopicPartition, int] = {}
-        self._limits: dict[str, int] = {}
         self.state = CapturedState(name)
         self._written = self.state
-        self.size_bytes = 0
-        """About how much the open transaction holds."""
 
     def open(self) -> CapturedState:
         """Take over from an older process; how far the capture is.
@@ -84,56 +99,128 @@ class TransactionWriter:
 
         Raises RecordTooLargeError, and what a transaction of the log raises.
         """
-        target = self._targets.get(topic) or self._target_of(topic)
-        partitions = target.partitions
-        tp = partitions[0] if len(partitions) == 1 else partitions[partition_for(key, len(partitions))]
+        target = self.target(topic)
+        number = 0 if len(target.batches) == 1 else partition_for(key, len(target.batches))
+        batch = target.batches[number]
         size = len(key) + (0 if value is None else len(value)) + len(headers) + RECORD_OVERHEAD_MAX
-        batch = self._batches.get(tp)
-        if batch is not None and batch.size_bytes + size > target.batch_bytes:
-            self._send([tp])
-            batch = None
-        if batch is None:
-            batch = self._batches[tp] = BatchBuilder()
+        if batch.count and batch.size_bytes + size > target.batch_bytes:
+            self._send({target.partitions[number]: batch})
         batch.add(key, value, headers, time_ms)
         if batch.size_bytes > target.limit_bytes:
             raise RecordTooLargeError(
                 f"the row with key {key[:80].decode(errors='replace')} has {len(value or b''):,} bytes, too many for "
                 f"topic {topic}: raise the topic's max.message.bytes, or leave the table out"
             )
-        self.size_bytes += size
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much the open transaction holds."""
+        return self._sent_bytes + sum(batch.size_bytes for batch in self._filled().values())
+
+    @property
+    def generation(self) -> int:
+        """Counts the changes of targets. Between transactions of the log, topics may get partitions."""
+        if self._is_stale:
+            self._is_stale = False
+            for known in [*self._targets.values()]:
+                topic = known.partitions[0].topic
+                if self._client.partition_count(topic) != len(known.partitions):
+                    self._generation += 1
+                    for batch in self._targets.pop(topic).batches:
+                        del self._by_address[ctypes.addressof(batch.fields)]
+        return self._generation
+
+    def target(self, topic: str) -> Target:
+        """The batches of a topic, as of this ``generation``."""
+        if self._is_stale:
+            _ = self.generation
+        return self._targets.get(topic) or self._new_target(topic)
+
+    def encode_values(self, topic: str, values: TopicEncoding) -> None:
+        """Encode the values of the topic's records from now on. Until they are sent they are JSON."""
+        self._send({tp: batch for tp, batch in self._filled().items() if tp.topic == topic})
+        self._values[topic] = values
+
+    def make_room(self, address: int) -> bool:
+        """Make room in the batch whose fields lie there; False for one that is empty and as large as it may get."""
+        target, number = self._by_address[address]
+        batch = target.batches[number]
+        if batch.room_bytes < target.batch_bytes:
+            batch.make_room(min(target.batch_bytes, max(4 * batch.room_bytes, _FIRST_ROOM)))
+        elif batch.count:
+            self._send({target.partitions[number]: batch})
+        else:
+            return False
+        return True
+
+    def take_added(self, address: int) -> tuple[str, bytes]:
+        """The topic of the batch whose fields lie there, and the records that native code has added to it."""
+        target, number = self._by_address[address]
+        return target.partitions[number].topic, target.batches[number].take_added()
 
     def commit(self, lsn: int) -> None:
         """Commit what was appended, and the state at ``lsn``. When it returns, all of it is durable."""
-        self._add({*self._batches, _PROGRESS})
-        self._send(list(self._batches))
+        filled = self._filled()
+        self._add({*filled, _PROGRESS})
+        self._send(filled)
         self._drain()
-        self._targets.clear()  # a topic may get partitions
         self.state = replace(self.state, lsn=lsn, sink=Position(self._ends))
         records = [self.state.progress_record()]
         if (self.state.tables, self.state.system_id) != (self._written.tables, self._written.system_id):
             records.append(self.state.capture_record())
-        progress = self._batches[_PROGRESS] = BatchBuilder()
+        progress = BatchBuilder()
         for key, value in records:
             progress.add(key, value, _NO_HEADERS, time.time_ns() // 1_000_000)
-        self._send([_PROGRESS])
+        self._send({_PROGRESS: progress})
         self._drain()
         self._producer.end(commit=True)
         self._added.clear()
         self._written = self.state
-        self.size_bytes = 0
+        self._sent_bytes = 0
+        self._is_stale = True
+        self._give_back()
 
-    def _send(self, partitions: list[TopicPartition]) -> None:
+    def _filled(self) -> dict[TopicPartition, BatchBuilder]:
+        """The batches that have records."""
+        return {
+            target.partitions[number]: batch
+            for target in self._targets.values()
+            for number, batch in enumerate(target.batches)
+            if batch.count
+        }
+
+    def _give_back(self) -> None:
+        """Give up the buffers of empty batches, when they are large."""
+        batches = [batch for target in self._targets.values() for batch in target.batches]
+        if sum(batch.room_bytes for batch in batches) > _IDLE_BYTES_MAX:
+            for batch in batches:
+                batch.make_room(0)
+
+    def _send(self, batches: Mapping[TopicPartition, BatchBuilder]) -> None:
         """Send what is gathered for these partitions, without waiting for the log."""
-        self._add(partitions)
+        self._add(batches)
         assert self._stamps is not None
         self._stamps.adopt(self._producer.identity)
-        built = {}
-        for tp in partitions:
-            batch = self._batches.pop(tp)
-            built[tp] = batch.build(compression=Compression.LZ4, producer=self._stamps.next_stamp(tp))
+        waves: list[dict[TopicPartition, bytes]] = []
+        for tp, batch in batches.items():
+            for number, built in enumerate(self._build(tp, batch, self._stamps.next_stamp(tp))):
+                if number == len(waves):
+                    waves.append({})
+                waves[number][tp] = built
             self._stamps.advance(tp, batch.count)
+            self._sent_bytes += batch.size_bytes
+            batch.clear()
+            if batch.room_bytes > _SEND_BYTES:  # it had one large record
+                batch.make_room(0)
         with self._explaining():
-            self._window.send(built)
+            for wave in waves:
+                self._window.send(wave)
+
+    def _build(self, tp: TopicPartition, batch: BatchBuilder, stamp: ProducerStamp) -> list[bytes]:
+        values = self._values.get(tp.topic)
+        if values is None:
+            return [batch.build(compression=Compression.LZ4, producer=stamp)]
+        return values.build(batch, stamp, self._targets[tp.topic].limit_bytes)
 
     def _add(self, partitions: Iterable[TopicPartition]) -> None:
         """Make them part of the transaction. The log is asked once for each."""
@@ -158,14 +245,13 @@ class TransactionWriter:
         if tp != _PROGRESS:
             self._ends[tp] = base_offset + read_header(batch).record_count
 
-    def _target_of(self, topic: str) -> _Target:
-        limit = self._limits.get(topic)
-        if limit is None:
-            configured = self._log.describe_topic(topic).configs.get("max.message.bytes")
-            limit = self._limits[topic] = int(configured) if configured else _BATCH_BYTES
+    def _new_target(self, topic: str) -> Target:
+        configured = self._log.describe_topic(topic).configs.get("max.message.bytes")
         self._drain()
-        partitions = [TopicPartition(topic, number) for number in range(self._client.partition_count(topic))]
-        target = self._targets[topic] = _Target(partitions, limit, min(limit, _SEND_BYTES))
+        partitions = self._client.partition_count(topic)
+        target = self._targets[topic] = Target(topic, partitions, int(configured) if configured else _BATCH_BYTES)
+        for number, batch in enumerate(target.batches):
+            self._by_address[ctypes.addressof(batch.fields)] = target, number
         return target
 
     def __enter__(self) -> TransactionWriter:

@@ -4,7 +4,7 @@ Contract: records that pass can be read, compacted and compressed again. Every l
 after the last record are checked. Two walkers give the same verdict: the native one, and the plain reader while the
 native one is not loaded. No walker keeps an object for each record.
 
-The native walker is machine code that is kept on the machine (``walk_code``): ``load_kept`` loads it in a millisecond.
+The native walker is machine code that is kept on the machine (``kept_code``): ``load_kept`` loads it in a millisecond.
 Where none is kept yet, ``load_native`` compiles it in a process of its own, and on other kinds of machines with numba
 in this process: both take seconds, in a thread of the caller's choice. Where neither works, the plain reader goes on.
 
@@ -25,7 +25,8 @@ from typing import Any, Final, NamedTuple
 from mainstem.errors import CorruptBatchError
 from mainstem.record.constants import INT64_MAX, INT64_MIN, NO_TIMESTAMP, RECORD_BYTES_MIN, Buffer
 from mainstem.record.header import BatchHeader
-from mainstem.record.native.walk_code import ASKED, Walk, build_walk, kept_walk
+from mainstem.record.native.kept_code import NativeCall
+from mainstem.record.native.walk_code import ASKED, WALK
 from mainstem.record.reader import iter_parsed
 
 PLAIN_RECORDS_MAX: Final = 10_000
@@ -39,7 +40,7 @@ _SHORT_BYTES: Final = 1 << 20
 _MEMORY: Final = ctypes.c_char * 0
 _LOG: Final = logging.getLogger(__name__)
 _loading = threading.Lock()
-_walk: Walk | None = None
+_walk: NativeCall | None = None
 _is_tried = False
 
 # How the native walk ended.
@@ -84,7 +85,7 @@ def load_kept() -> None:
     """Load the native walker if its code is kept on this machine: a millisecond."""
     global _walk
     try:
-        _walk = _walk or kept_walk()
+        _walk = _walk or WALK.kept()
     except OSError as error:
         _LOG.debug("no kept code of the walk over records: %s", error)
 
@@ -98,14 +99,14 @@ def load_native() -> None:
             _is_tried = True
 
 
-def _load() -> Walk | None:
+def _load() -> NativeCall | None:
     try:
-        return kept_walk() or build_walk()
+        return WALK.kept() or WALK.build()
     except (OSError, subprocess.SubprocessError) as error:
         _LOG.info("the walk over records is compiled in this process: %s", error)
     try:
         kernel: Any = importlib.import_module(_KERNEL)
-        walk: Walk = kernel.compiled_walk()
+        walk: NativeCall = kernel.compiled_walk()
     except Exception as error:  # noqa: BLE001 - without it records are checked slower, and the same
         _LOG.warning("records are checked in plain Python, which is slow: no native code can run: %s", error)
         return None
@@ -144,7 +145,7 @@ def _check_plainly(header: BatchHeader, records: Buffer, rules: RecordRules) -> 
     return RecordsChecked(max_timestamp, len(broken), tuple(broken))
 
 
-def _check_natively(walk: Walk, header: BatchHeader, records: Buffer, rules: RecordRules) -> RecordsChecked:
+def _check_natively(walk: NativeCall, header: BatchHeader, records: Buffer, rules: RecordRules) -> RecordsChecked:
     buffer = bytearray(records) if memoryview(records).readonly else records
     memory = _MEMORY.from_buffer(buffer)
     at = ctypes.addressof(memory)

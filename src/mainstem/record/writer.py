@@ -6,10 +6,12 @@ timestamp = the first record's, maximum timestamp = the greatest. Pure functions
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Iterable, Sequence
+from enum import IntEnum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from crc32c import crc32c
 
@@ -96,31 +98,97 @@ def build_batch(
     return _assemble(header, rows, range(len(rows)))
 
 
-class BatchBuilder:
-    """One record batch, each record encoded when it comes. Owned by one thread."""
+class BatchField(IntEnum):
+    """The numbers of a batch that is being built, which native code reads and writes.
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.size_bytes = HEADER_BYTES
+    ``SEEN``: how many of its bytes the owner knows of; native code has added the others.
+    """
+
+    ADDRESS = 0
+    ROOM = 1
+    SIZE = 2
+    COUNT = 3
+    BASE_TIME = 4
+    MAX_TIME = 5
+    SEEN = 6
+
+
+_ADDRESS, _ROOM, _SIZE, _COUNT, _BASE_TIME, _MAX_TIME, _SEEN = map(int, BatchField)
+_ROOM_MIN = 1 << 16
+_AT_START = ctypes.c_char * 0
+
+
+class BatchBuilder:
+    """One record batch, each record encoded when it comes into a buffer, where native code may add records, too.
+
+    Owned by one thread.
+    """
+
+    def __init__(self, fields: Any | None = None) -> None:
+        """``fields``: an array of ``len(BatchField)`` 64-bit integers."""
+        self.fields = fields if fields is not None else (ctypes.c_int64 * len(BatchField))()
+        self._buffer = bytearray()
+
+    @property
+    def count(self) -> int:
+        """How many records there are."""
+        count: int = self.fields[_COUNT]
+        return count
+
+    @property
+    def size_bytes(self) -> int:
         """The size of the batch before it is compressed."""
-        self._parts: list[bytes] = []
-        self._base_timestamp = self._max_timestamp = NO_TIMESTAMP
+        size: int = self.fields[_SIZE]
+        return HEADER_BYTES + size
+
+    @property
+    def room_bytes(self) -> int:
+        """How large the batch may get before it needs another buffer."""
+        return HEADER_BYTES + len(self._buffer)
+
+    def make_room(self, size_bytes: int) -> None:
+        """Take a buffer for a batch of this size before compression, or with 0 give the buffer of an empty one back."""
+        fields = self.fields
+        buffer = bytearray(max(size_bytes - HEADER_BYTES, 0))
+        size = fields[_SIZE]
+        buffer[:size] = memoryview(self._buffer)[:size]
+        self._buffer = buffer
+        fields[_ADDRESS] = ctypes.addressof(_AT_START.from_buffer(buffer)) if buffer else 0
+        fields[_ROOM] = len(buffer)
 
     def add(self, key: bytes | None, value: bytes | None, headers: bytes, timestamp_ms: int) -> None:
         """Add a record. ``headers`` are those of ``encoded_headers``; the timestamps lie within 63 bits."""
-        if self.count == 0:
-            self._base_timestamp = self._max_timestamp = timestamp_ms
-        elif timestamp_ms > self._max_timestamp:
-            self._max_timestamp = timestamp_ms
-        record = _record(key, value, headers, timestamp_ms - self._base_timestamp, self.count)
-        self._parts.append(record)
-        self.size_bytes += len(record)
-        self.count += 1
+        fields = self.fields
+        size, count = fields[_SIZE], fields[_COUNT]
+        if count == 0:
+            fields[_BASE_TIME] = fields[_MAX_TIME] = timestamp_ms
+        elif timestamp_ms > fields[_MAX_TIME]:
+            fields[_MAX_TIME] = timestamp_ms
+        record = _record(key, value, headers, timestamp_ms - fields[_BASE_TIME], count)
+        end = size + len(record)
+        if end > len(self._buffer):
+            self.make_room(HEADER_BYTES + max(_ROOM_MIN, 2 * len(self._buffer), end))
+        self._buffer[size:end] = record
+        fields[_SIZE] = fields[_SEEN] = end
+        fields[_COUNT] = count + 1
+
+    def take_added(self) -> bytes:
+        """The records that native code has added since the last call."""
+        fields = self.fields
+        size = fields[_SIZE]
+        added = bytes(memoryview(self._buffer)[fields[_SEEN] : size])
+        fields[_SEEN] = size
+        return added
 
     def build(self, *, compression: Compression, producer: ProducerStamp) -> bytes:
         """The batch, checksum included. Raises InputError when it would not fit the format's 2 GiB."""
-        header = _header(compression, producer, self.count, self._base_timestamp, self._max_timestamp)
-        return assemble_batch(header, compress(compression, b"".join(self._parts)))
+        _, _, size, count, base_time, max_time, _ = self.fields
+        header = _header(compression, producer, count, base_time, max_time)
+        return assemble_batch(header, compress(compression, memoryview(self._buffer)[:size]))
+
+    def clear(self) -> None:
+        """Begin another batch in the same buffer."""
+        self.fields[_SIZE] = self.fields[_COUNT] = self.fields[_SEEN] = 0
 
 
 def _header(

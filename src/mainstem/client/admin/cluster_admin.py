@@ -1,17 +1,18 @@
-"""``ClusterAdmin``: the brokers of a log, where they are and how they are set, and its topics at a glance.
+"""``ClusterAdmin``: the brokers of a log, where they are and how they are set, and its topics.
 
 Safe from any thread, as the log is. Raises LogUnavailableError when the log cannot be reached in time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from mainstem.client.admin.inventory import TopicSummary, inventory
 from mainstem.client.wire.admin.configs import BrokerSetting, broker_settings
 from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.cluster.topics import set_topic_configs
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class BrokerDescription:
 
 
 class ClusterAdmin:
-    """The brokers. ``Log.cluster_admin`` is one."""
+    """The brokers and the topics. ``Log.cluster_admin`` is one."""
 
     def __init__(self, borrow: Callable[[], AbstractContextManager[WireClient]]) -> None:
         self._borrow = borrow
@@ -55,3 +56,8 @@ class ClusterAdmin:
         """Every topic with its ends, bytes and cleanup policy, by name. Raises LogUnavailableError."""
         with self._borrow() as client:
             return inventory(client)
+
+    def set_topic_configs(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Set configs of a topic; others stay as they are. Raises UnknownTopicError, ConfigError."""
+        with self._borrow() as client:
+            set_topic_configs(client, topic, configs)

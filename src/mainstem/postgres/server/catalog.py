@@ -161,6 +161,10 @@ _COLUMNS: Final = """
 SELECT a.attname, a.atttypid, a.atttypmod, a.attndims, a.attstorage <> 'p', a.attgenerated <> ''
 FROM pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
+_OUT_OF_LINE: Final = """
+SELECT coalesce(sum(pg_relation_size(reltoastrelid)), 0)::bigint FROM pg_class WHERE reltoastrelid <> 0
+AND oid = ANY (ARRAY(SELECT relid::oid FROM pg_partition_tree(%s)) || ARRAY[%s::oid])
+"""
 _KEY: Final = """
 SELECT a.attname FROM pg_index i
 CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(attnum, place)
@@ -207,6 +211,12 @@ def find_table(connection: Any, name: TableName) -> SourceTable:
     if not set(key) <= {column.name for column in columns}:
         raise ConfigError(f"the key of table {name} has a generated column, whose changes PostgreSQL does not stream")
     return SourceTable(oid, name, identity, key, tuple(columns), is_partitioned=kind == "p")
+
+
+def has_values_out_of_line(connection: Any, table: SourceTable) -> bool:
+    """Whether a value of the table, or of a partition of it, is stored out of line (TOAST) now."""
+    ((size,),) = rows_of(connection, _OUT_OF_LINE, (table.oid, table.oid))
+    return int(size) > 0
 
 
 def _quoted(connection: Any, name: TableName) -> str:

@@ -58,11 +58,11 @@ class SnapshotXids:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRows:
-    """Rows as PostgreSQL's texts, with the table as it was read. ``mark`` stands in the stream behind them."""
+    """Rows as lines of COPY, with the table as it was read. ``mark`` stands in the stream behind them."""
 
     mark: bytes
     table: SourceTable
-    rows: Sequence[list[str | None]]
+    lines: Sequence[bytes]
     xids: SnapshotXids
     is_last: bool
     size_bytes: int
@@ -128,8 +128,8 @@ class ChunkReader:
         self._disconnect()
 
     def _adapt(self, chunk: ChunkRows) -> None:
-        if chunk.rows:
-            per_row = max(1, chunk.size_bytes // len(chunk.rows))
+        if chunk.lines:
+            per_row = max(1, chunk.size_bytes // len(chunk.lines))
             self._limit = max(1, min(_ROWS_MAX, _BYTES_WANTED // per_row, self._limit * 4))
 
     def _run(self, name: TableName, after: Sequence[str] | None) -> None:
@@ -162,16 +162,16 @@ class ChunkReader:
         if self._connection is None:
             self._connection = connect(self._dsn)
         connection = self._connection
-        rows = _Rows()
+        lines = _Lines()
         with connection.cursor() as cursor:
             cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             cursor.execute("SELECT pg_current_snapshot()::text")
             xids = SnapshotXids.parse(cursor.fetchone()[0])
             table = find_table(connection, name)
-            cursor.copy_expert(_copy(connection, table, after, self._limit), rows)
+            cursor.copy_expert(_copy(connection, table, after, self._limit), lines)
             cursor.execute("COMMIT")
         rows_of(connection, "SELECT pg_logical_emit_message(true, %s, %s::text)", (MARK, self.mark.decode()))
-        return ChunkRows(self.mark, table, rows.rows, xids, len(rows.rows) < self._limit, rows.size_bytes)
+        return ChunkRows(self.mark, table, lines.lines, xids, len(lines.lines) < self._limit, lines.size_bytes)
 
 
 def _break(connection: Any) -> None:
@@ -214,24 +214,31 @@ def _type_text(connection: Any, oid: int) -> str:
     return str(text)
 
 
-class _Rows:
+class _Lines:
     """The file that COPY writes to: one call for each row, in PostgreSQL's text format."""
 
     def __init__(self) -> None:
-        self.rows: list[list[str | None]] = []
+        self.lines: list[bytes] = []
         self.size_bytes = 0
 
-    def write(self, line: bytes | str) -> None:
+    def write(self, line: bytes) -> None:
         """Take one row. Raises _TooLargeError."""
-        text = line if isinstance(line, str) else line.decode()
-        self.size_bytes += len(text)
+        self.size_bytes += len(line)
         if self.size_bytes > _BYTES_MAX:
             raise _TooLargeError
-        fields = text[:-1].split("\t")
-        if "\\" in text:
-            self.rows.append([None if field == "\\N" else _unescaped(field) for field in fields])
-        else:
-            self.rows.append(fields)  # type: ignore[arg-type]
+        self.lines.append(line)
+
+
+def row_of(line: bytes) -> list[str | None]:
+    """A line of COPY as its values. Raises MachineError for bytes that are not UTF-8."""
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        raise MachineError(f"the database sent a row that cannot be read: {line[:40]!r}: {error}") from error
+    fields = text[:-1].split("\t")
+    if "\\" in text:
+        return [None if field == "\\N" else _unescaped(field) for field in fields]
+    return [*fields]
 
 
 def _unescaped(field: str) -> str:

@@ -15,6 +15,7 @@ from json.encoder import encode_basestring
 from typing import Any, Final
 
 from mainstem.json_depth import is_too_deep
+from mainstem.postgres.native.row_code import Kind
 
 SESSION: Final = {
     "client_encoding": "UTF8",
@@ -50,10 +51,14 @@ class PostgresType:
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """The type in a topic's schema, and how a value becomes JSON. ``to_json`` None: its text is JSON already."""
+    """The type in a topic's schema, and how a value becomes JSON. ``to_json`` None: its text is JSON already.
+
+    ``kind``: how machine code does it, None where it does not.
+    """
 
     name: str
     to_json: ToJson | None
+    kind: Kind | None = None
 
 
 def column_type(found: PostgresType, modifier: int = -1, dimensions: int = 1) -> ColumnType:
@@ -76,7 +81,7 @@ def _numeric(modifier: int) -> ColumnType:
     precision, scale = (modifier - _HEADER) >> 16 & 0xFFFF, (modifier - _HEADER) & 0x7FF
     if not 1 <= precision <= _PRECISION_MAX or scale > precision:  # a negative scale comes as a large one
         return _TEXT
-    return ColumnType(f"DECIMAL({precision},{scale})", _decimal)
+    return ColumnType(f"DECIMAL({precision},{scale})", _decimal, Kind.DECIMAL)
 
 
 def _array_of(element: ColumnType, dimensions: int) -> ColumnType:
@@ -153,20 +158,20 @@ def _json(text: str) -> str:
 
 
 _NUMERIC: Final = 1700
-_TEXT: Final = ColumnType("STRING", encode_basestring)
+_TEXT: Final = ColumnType("STRING", encode_basestring, Kind.TEXT)
 _KNOWN: Final = {
-    16: ColumnType("BOOLEAN", _boolean),
-    17: ColumnType("BINARY", _bytes),
-    20: ColumnType("BIGINT", None),
-    21: ColumnType("SMALLINT", None),
-    23: ColumnType("INT", None),
-    26: ColumnType("BIGINT", None),
-    114: ColumnType("STRING", _json),
-    700: ColumnType("FLOAT", _float),
-    701: ColumnType("DOUBLE", _float),
-    1082: ColumnType("DATE", _date),
-    1114: ColumnType("TIMESTAMP_NTZ", _timestamp),
-    1184: ColumnType("TIMESTAMP", _timestamp_with_zone),
-    3802: ColumnType("STRING", _json),
+    16: ColumnType("BOOLEAN", _boolean, Kind.BOOLEAN),
+    17: ColumnType("BINARY", _bytes, Kind.BYTES),
+    20: ColumnType("BIGINT", None, Kind.PLAIN),
+    21: ColumnType("SMALLINT", None, Kind.PLAIN),
+    23: ColumnType("INT", None, Kind.PLAIN),
+    26: ColumnType("BIGINT", None, Kind.PLAIN),
+    114: ColumnType("STRING", _json, Kind.JSON),
+    700: ColumnType("FLOAT", _float, Kind.FLOAT),
+    701: ColumnType("DOUBLE", _float, Kind.FLOAT),
+    1082: ColumnType("DATE", _date, Kind.DATE),
+    1114: ColumnType("TIMESTAMP_NTZ", _timestamp, Kind.TIMESTAMP),
+    1184: ColumnType("TIMESTAMP", _timestamp_with_zone, Kind.TIMESTAMP_TZ),
+    3802: ColumnType("STRING", _json, Kind.JSON),
 }
 """By the type's oid, which is fixed in every PostgreSQL (pg_type.dat)."""

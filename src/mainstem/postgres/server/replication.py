@@ -17,9 +17,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mainstem.background import failed
-from mainstem.errors import MainstemError
+from mainstem.errors import MachineError, MainstemError
 from mainstem.postgres.server.catalog import DatabaseUnavailableError, connect, explained
 from mainstem.postgres.server.copy_both import ReplicationMessages
+from mainstem.postgres.server.slot import AGAIN
 
 Chunk = Sequence[bytes | int]
 _CHUNK_BYTES: Final = 256 << 10
@@ -94,9 +95,12 @@ class ReplicationStream:
             while not self._stopping.is_set():
                 self._hand_on(self._read())
         except Exception as error:  # noqa: BLE001 - the reader of the chunks must learn of it
-            if not isinstance(explained(error), DatabaseUnavailableError):
+            found = explained(error)
+            if not isinstance(found, DatabaseUnavailableError):
                 failed("replication stream", error)
-            self._chunks.end(explained(error))
+            if type(found) is MachineError:  # the server cannot decode its own log, as after a slot was made amid DDL
+                found = MachineError(f"{found}; if it stays so after a restart, {AGAIN}")
+            self._chunks.end(found)
 
     def _read(self) -> list[bytes | int]:
         """The messages that have come; waits a little when none has."""

@@ -88,7 +88,7 @@ def check_slot(found: SlotState | None, slot: str, lsn: int, database: str) -> N
     """See that the slot has all changes from ``lsn`` on. Raises SlotLostError, ConfigError."""
     if found is None:
         raise SlotLostError(
-            f"the replication slot {slot} is gone, and the changes since {lsn_text(lsn)} with it; {_AGAIN}"
+            f"the replication slot {slot} is gone, and the changes since {lsn_text(lsn)} with it; {AGAIN}"
         )
     if found.plugin != "pgoutput" or found.database != database:
         raise ConfigError(
@@ -97,16 +97,17 @@ def check_slot(found: SlotState | None, slot: str, lsn: int, database: str) -> N
     if found.status == "lost":
         raise SlotLostError(
             f"the replication slot {slot} is lost: the database has removed its log before it was captured, because "
-            f"max_slot_wal_keep_size was reached; {_AGAIN}"
+            f"max_slot_wal_keep_size was reached; {AGAIN}"
         )
     if found.confirmed_lsn > lsn:
         raise SlotLostError(
             f"the replication slot {slot} stands at {lsn_text(found.confirmed_lsn)}, the log at {lsn_text(lsn)}: "
-            f"another program has used the slot, or the log is an older copy; {_AGAIN}"
+            f"another program has used the slot, or the log is an older copy; {AGAIN}"
         )
 
 
-_AGAIN: Final = "take a new snapshot with --snapshot again: it replaces the slot, and no row is lost or left over"
+AGAIN: Final = "take a new snapshot with --snapshot again: it replaces the slot, and no row is lost or left over"
+"""The advice when changes are missing."""
 
 
 def publish(connection: Any, publication: str, tables: Sequence[TableName]) -> None:

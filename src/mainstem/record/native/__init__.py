@@ -4,7 +4,7 @@
 * ``native_varint``: writes numbers as varints
 * ``native_walk``: walks the records of a batch
 * ``native_check``: the check of a producer's records
-* ``walk_code``: the compiled check in a file, so that a process need not load numba
+* ``kept_code``: compiled functions in files, so that a process need not load numba; ``walk_code``: the check as one
 * ``native_decode``: batches to columns
 * ``native_encode``: columns to batches, and Kafka's key hash
 * ``native_compact``: the latest offset of each key

@@ -1,6 +1,6 @@
 """The native check of a producer's records, and what numba makes of it: a kernel, or machine code to be kept.
 
-``python -m mainstem.record.native.native_check`` writes the machine code to its standard output, for ``walk_code``: a
+``python -m mainstem.record.native.native_check`` writes the machine code to its standard output, for ``kept_code``: a
 process that has it never loads numba. The kernel itself is for machines that cannot run it so.
 
 Invariant: no read outside the records, no write outside ``found``, whatever the bytes say.
@@ -17,6 +17,7 @@ import numpy as np
 from numba import types
 
 from mainstem.record.constants import INT64_MAX, INT64_MIN, NO_TIMESTAMP
+from mainstem.record.native.kept_code import NativeCall
 from mainstem.record.native.native_kernel import (
     Native,
     helper,
@@ -27,7 +28,7 @@ from mainstem.record.native.native_kernel import (
     store_word,
 )
 from mainstem.record.native.native_walk import walk_record
-from mainstem.record.native.walk_code import RESULTS, Walk
+from mainstem.record.native.walk_code import RESULTS
 from mainstem.record.record_check import BAD_OFFSET, BAD_RECORD, BAD_TIME, BYTES_LEFT, SOUND
 
 _NICENESS = 10
@@ -76,7 +77,7 @@ def walk_batch(asked: Native) -> Native:
     return np.int64(SOUND), np.int64(count), max_time, broken
 
 
-def compiled_walk() -> Walk:
+def compiled_walk() -> NativeCall:
     """``walk_batch`` as a kernel of this process."""
     walk: Native = kernel(types.int64, returns=int64s(RESULTS))(walk_batch)
 

@@ -76,9 +76,11 @@ def machine_code(function: Callable[..., Any], arguments: int, results: int) -> 
     ``int32 (int64 *results, void *, int64 ...)``. Raises ValueError when this function does not come to such code.
     """
     signature = int64s(results)(*[types.int64] * arguments)
+    _config.LOOP_VECTORIZE = _config.SLP_VECTORIZE = 0  # vectors bring constants of their own
     compiled: Any = _compile(signature, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
     (overload,) = compiled.overloads.values()
-    module = llvmlite.binding.parse_assembly(overload.library.get_llvm_str())
+    text = overload.library.get_llvm_str().replace("attributes #0 = {", 'attributes #0 = { "no-jump-tables"="true"')
+    module = llvmlite.binding.parse_assembly(text)
     defined = [one for one in module.functions if not one.is_declaration]
     target = llvmlite.binding.Target.from_triple(module.triple)
     plain_machine: Any = target.create_target_machine(cpu="x86-64", features="", opt=3, reloc="pic", codemodel="small")

@@ -1,4 +1,4 @@
-"""Topics by the Kafka protocol: create, delete, describe; functions over a ``WireClient``, whose contract they have."""
+"""Topics by the Kafka protocol: create, alter, delete, describe; functions over a ``WireClient``, with its contract."""
 
 from __future__ import annotations
 
@@ -12,8 +12,14 @@ from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from mainstem.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from mainstem.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 _TOPIC_RESOURCE = 2
+_SET = 0
 _BROKERS_DEFAULT = -1
 
 
@@ -75,3 +81,12 @@ def topic_configs(client: WireClient, name: str, keys: Iterable[str] | None = No
             raise error_of(result.error_code, f"topic {name!r} cannot be described", result.error_message)
         configs.update({entry.name: entry.value for entry in result.configs})
     return configs
+
+
+def set_topic_configs(client: WireClient, name: str, configs: Mapping[str, str]) -> None:
+    """Set configs of a topic; others stay. Raises UnknownTopicError, ConfigError for a config that the log lacks."""
+    changes = [AlterableConfig(name=key, config_operation=_SET, value=value) for key, value in configs.items()]
+    resource = AlterConfigsResource(resource_type=_TOPIC_RESOURCE, resource_name=name, configs=changes)
+    for result in client.request(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)).responses:
+        if result.error_code != ErrorCode.NONE:
+            raise error_of(result.error_code, f"topic {name!r} cannot be changed", result.error_message)

@@ -88,17 +88,27 @@ class App:
         return self._add_topic(topic)
 
     def postgres(
-        self, name: str, *, dsn: str, tables: Sequence[str], envelope: str = "row", partitions: int = 1
+        self,
+        name: str,
+        *,
+        dsn: str,
+        tables: Sequence[str],
+        envelope: str = "row",
+        partitions: int = 1,
+        encoding: Encoding | None = None,
     ) -> CapturedTables:
         """Capture tables of a PostgreSQL database: each a topic, with a snapshot first and then every change.
 
         Returns the topics by the tables' names: ``shop["public.orders"]``. ``dsn`` is libpq's; leave the password to
         ``PGPASSWORD`` or a password file. ``tables``: ``"public.orders"``. ``envelope``: ``"row"``, the row after each
-        change and a tombstone for a deletion, or ``"debezium"``. ``partitions`` are those of each topic.
+        change and a tombstone for a deletion, or ``"debezium"``. ``partitions`` are those of each topic. ``encoding``:
+        that of the rows, as for ``topic``.
         """
         where = _caller()
         try:
-            settings = CaptureSettings.of(name, dsn, tables, envelope=envelope, partitions=partitions)
+            settings = CaptureSettings.of(
+                name, dsn, tables, envelope=envelope, partitions=partitions, encoding=encoding
+            )
         except DefinitionError as error:
             raise DefinitionError(f"{where}: {error}") from error
         self._refuse_twice("capture", name, self._captures, where)

@@ -92,7 +92,7 @@ class TopicEncoding:
 
 
 def left_over_of(token: str | None) -> dict[str, Any]:
-    """What stands beside a row, by column: an object of JSON, or in an encoded topic the text of one."""
+    """The values beside a row, by column: an object of JSON, or in an encoded topic the text of one."""
     found = json.loads(token or "null")
     return (json.loads(found) if isinstance(found, str) else found) or {}
 

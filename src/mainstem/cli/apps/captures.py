@@ -42,6 +42,10 @@ def postgres(
         str, typer.Option("--envelope", metavar="FORM", help="row: the row after each change; or debezium.")
     ] = "row",
     partitions: Annotated[int, typer.Option("--partitions", help="Of each topic that is created.")] = 1,
+    encoding: Annotated[
+        str | None,
+        typer.Option("--encoding", metavar="FORM", help="avro, json-schema or protobuf; default: plain JSON."),
+    ] = None,
     snapshot: Annotated[
         str | None,
         typer.Option("--snapshot", metavar="again", help="again: replace the slot, and read all tables again."),
@@ -52,6 +56,8 @@ def postgres(
     from mainstem.node.extras import require
 
     require("postgres")
+    if encoding is not None:
+        require("registry")
     from mainstem.client.log import Log
     from mainstem.pipelines.definitions import CaptureSettings
     from mainstem.postgres.connector import Connector
@@ -60,7 +66,9 @@ def postgres(
     if snapshot not in (None, "again"):
         raise InputError(f"--snapshot is again, or left out, not {snapshot!r}")
     named = [table.strip() for table in tables.split(",") if table.strip()]
-    settings = CaptureSettings.of(name or _name_of(dsn), dsn, named, envelope=envelope, partitions=partitions)
+    settings = CaptureSettings.of(
+        name or _name_of(dsn), dsn, named, envelope=envelope, partitions=partitions, encoding=encoding
+    )
     with Log(bootstrap, client_id="mainstem-postgres") as log:
         connector = Connector(settings, log, note, again=snapshot == "again")
         topics = ", ".join(settings.topic_of(table) for table in settings.tables)

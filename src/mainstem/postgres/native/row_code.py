@@ -154,7 +154,7 @@ class Text(IntEnum):
     ESCAPED = 15
     """Of each control character the letter behind the backslash in JSON; 0 for those that are written as a number."""
     UNESCAPED = 16
-    """Of each byte behind a backslash in COPY's text, what it stands for."""
+    """Of each byte behind a backslash in COPY's text, the byte that is meant."""
 
 
 _COPY_LETTERS: Final = dict(zip(b"bfnrtv", b"\b\f\n\r\t\v", strict=True))

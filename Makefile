@@ -50,6 +50,10 @@ torture: $(READY) ## Kill Spark and the log 200 times, and see that nothing is l
 sink-kills: $(READY) ## Kill a sink's host a hundred times in each database (ARGS="-k mariadb" for one)
 	@MAINSTEM_SINK_KILLS=$${MAINSTEM_SINK_KILLS:-100} exec $(BIN)/python -m pytest -q tests/sinks/test_sigkill.py $(ARGS)
 
+.PHONY: capture-kills
+capture-kills: $(READY) ## Kill a capture of PostgreSQL 1,000 times, and see that nothing is lost or twice (ARGS="--kills 100")
+	@exec $(BIN)/python -m tests.postgres.killed $(ARGS)
+
 .PHONY: fuzz
 fuzz: $(READY) ## Send wrong requests of every API for an hour (MAINSTEM_FUZZ_S=60 for a minute)
 	@MAINSTEM_FUZZ_S=$${MAINSTEM_FUZZ_S:-3600} exec $(BIN)/python -m pytest -q tests/hostile/test_fuzz_requests.py $(ARGS)

@@ -1,11 +1,16 @@
 """Captures a database while the capture, the log and the server's sender are killed at random, and checks the topics.
 
-By itself: ``python -m tests.postgres.killed --kills 1000``.
+Writers beside: pgbench, and one that changes rows of every kind of type: nulls, large values that stay or change, moved
+keys, savepoints that are rolled back, COPY, truncated tables, and transactions of up to 100,000 rows. In the end each
+topic is its table, and each change is in the log once.
+
+By itself: ``make capture-kills``, or ``python -m tests.postgres.killed --kills 1000``.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import random
@@ -15,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,21 +29,58 @@ import psycopg2
 
 from mainstem.client.log import Log
 from mainstem.model import lsn_text
-from mainstem.pipelines.definitions import CaptureSettings
+from mainstem.pipelines.definitions import CaptureSettings, TableName
 from mainstem.postgres.captured_state import read_state
+from mainstem.postgres.rows import RowEncoder
+from mainstem.postgres.server.catalog import Types, connect, find_table
+from mainstem.postgres.server.chunks import row_of
 from tests.broker.harness import LogProcess, child_environment
 from tests.support.eventually import eventually
-from tests.support.postgres import PostgresCluster
+from tests.support.postgres import PostgresCluster, postgres_programs
 
 TIMEOUT_S = 180
-TABLES = ("orders", "lines")
+STAMPED = ("orders", "lines", "kinds")
+"""The tables whose changes have a stamp each."""
+PGBENCH = ("pgbench_accounts", "pgbench_tellers", "pgbench_branches", "pgbench_history")
 SCHEMA = """
 CREATE SEQUENCE stamps;
+CREATE SEQUENCE new_ids START 1000000;
 CREATE TABLE written (stamp bigint PRIMARY KEY, name text, id int);
 CREATE TABLE orders (id int PRIMARY KEY, stamp bigint, item text, price numeric(10,2), tags jsonb);
 CREATE TABLE lines (id int PRIMARY KEY, stamp bigint, note text);
 ALTER TABLE lines ALTER note SET STORAGE EXTERNAL;
+CREATE TYPE mood AS ENUM ('good', 'bad');
+CREATE TABLE kinds (
+  id int PRIMARY KEY, stamp bigint, small smallint, big bigint, flag boolean, single real, twice double precision,
+  price numeric(12,3), free numeric, word varchar(20), letters char(5), day date, moment time, at timestamp,
+  zoned timestamptz, span interval, data bytea, tags jsonb, doc json, uid uuid, mood mood, numbers int[], words text[]
+);
+ALTER TABLE kinds ALTER data SET STORAGE EXTERNAL, ALTER tags SET STORAGE EXTERNAL;
+ALTER TABLE pgbench_history ADD id bigserial PRIMARY KEY;
 """
+VALUES = {
+    "small": ("-32768", "7"),
+    "big": ("9223372036854775807",),
+    "flag": ("true", "false"),
+    "single": ("0.1", "-3.5e10", "'NaN'"),
+    "twice": ("0.1", "1e-300", "'Infinity'"),
+    "price": ("1.5", "-99999999.999", "'NaN'"),
+    "free": ("123456789012345678901234567890.123456789", "'NaN'"),
+    "word": ("'a\"b\\c'", "E'tab\\t line\\n \\x01'", "'日本 é 😀'", "''"),
+    "letters": ("'ab'",),
+    "day": ("'2024-02-29'", "'infinity'", "'0044-03-15 BC'"),
+    "moment": ("'23:59:59.123456'",),
+    "at": ("'2024-01-02 03:04:05.5'", "'-infinity'"),
+    "zoned": ("'2024-01-02 03:04:05.123456+02'", "'infinity'"),
+    "span": ("'1 year 2 months 3 days 04:05:06.789'",),
+    "data": ("'\\x00ff10'", "decode(repeat('ab', 5000), 'hex')", "decode(repeat('cd', 500000), 'hex')"),
+    "tags": ('\'{"a": [1, null, "x"]}\'', "jsonb_build_object('long', repeat('é', 20000))"),
+    "doc": ("'{\"b\":  2.5}'",),
+    "uid": ("'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'",),
+    "mood": ("'good'", "'bad'"),
+    "numbers": ("'{1,NULL,3}'", "'{}'", "'{{1},{2}}'"),
+    "words": ("'{a,\"b c\",NULL}'",),
+}
 
 
 class Writer(threading.Thread):
@@ -47,6 +90,8 @@ class Writer(threading.Thread):
         super().__init__(daemon=True)
         self.changes = 0
         self.error: BaseException | None = None
+        self.may_truncate = False
+        """PostgreSQL 15 cannot decode a table that is truncated while a slot is being made."""
         self._dsn = dsn
         self._random = random.Random(seed)
         self._stopping = threading.Event()
@@ -56,8 +101,7 @@ class Writer(threading.Thread):
             connection = psycopg2.connect(self._dsn)
             while not self._stopping.is_set():
                 with connection, connection.cursor() as cursor:
-                    for _ in range(self._random.choice((1, 1, 2, 5, 300))):
-                        self._change(cursor)
+                    self._transaction(cursor)
             connection.close()
         except BaseException as error:  # noqa: BLE001 - the test looks at it
             self.error = error
@@ -68,9 +112,45 @@ class Writer(threading.Thread):
         if self.error is not None:
             raise self.error
 
+    def _transaction(self, cursor: Any) -> None:
+        kind = self._random.random()
+        if kind < 0.001:
+            self._insert_many(cursor, 100_000)
+        elif kind < 0.01:
+            self._copy(cursor, 2_000)
+        elif kind < 0.012 and self.may_truncate:
+            cursor.execute(f"TRUNCATE {self._random.choice(STAMPED)}")
+        else:
+            for _ in range(self._random.choice((1, 1, 2, 5, 300))):
+                if self._random.random() < 0.02:  # never happened
+                    cursor.execute("SAVEPOINT undone")
+                    changes = self.changes
+                    self._change(cursor)
+                    cursor.execute("ROLLBACK TO undone")
+                    self.changes = changes
+                self._change(cursor)
+
+    def _insert_many(self, cursor: Any, rows: int) -> None:
+        self.changes += rows
+        cursor.execute(
+            "WITH put AS (INSERT INTO lines SELECT nextval('new_ids'), nextval('stamps'), 'line ' || n FROM"
+            " generate_series(1, %s) n RETURNING stamp, id) INSERT INTO written SELECT stamp, 'lines', id FROM put",
+            (rows,),
+        )
+        cursor.execute("DELETE FROM lines WHERE id >= 1000000 AND id %% 50 <> 0")
+
+    def _copy(self, cursor: Any, rows: int) -> None:
+        self.changes += rows
+        cursor.execute("SELECT nextval('new_ids'), nextval('stamps') FROM generate_series(1, %s)", (rows,))
+        found = cursor.fetchall()
+        text = "".join(f"{row}\t{stamp}\tcopied\\t{row}\n" for row, stamp in found)
+        cursor.copy_expert("COPY lines (id, stamp, note) FROM STDIN", io.StringIO(text))
+        text = "".join(f"{stamp}\tlines\t{row}\n" for row, stamp in found)
+        cursor.copy_expert("COPY written FROM STDIN", io.StringIO(text))
+
     def _change(self, cursor: Any) -> None:
         self.changes += 1
-        name, row = self._random.choice(TABLES), self._random.randrange(2_000)
+        name, row = self._random.choice(STAMPED), self._random.randrange(2_000)
         kind = self._random.random()
         stamp = "nextval('stamps')"
         if kind < 0.15:
@@ -84,15 +164,21 @@ class Writer(threading.Thread):
                 (row, row + 10_000, name),
             )
             return
-        text = "note" if name == "lines" else "item"
-        values = (row, "é" * self._random.choice((1, 10, 5_000)), name)
-        keeps = "" if self._random.random() < 0.5 else f", {text} = excluded.{text}"
+        column, value = self._value(name)
+        keeps = "" if self._random.random() < 0.5 else f", {column} = excluded.{column}"
         cursor.execute(
-            f"WITH put AS (INSERT INTO {name} (id, stamp, {text}) VALUES (%s, {stamp}, %s)"
+            f"WITH put AS (INSERT INTO {name} (id, stamp, {column}) VALUES (%s, {stamp}, {value})"
             f" ON CONFLICT (id) DO UPDATE SET stamp = excluded.stamp{keeps}"
             f" RETURNING stamp, id) INSERT INTO written SELECT stamp, %s, id FROM put",
-            values,
+            (row, name),
         )
+
+    def _value(self, name: str) -> tuple[str, str]:
+        """A column, and a value for it as SQL."""
+        if name == "kinds":
+            column = self._random.choice(list(VALUES))
+            return column, self._random.choice((*VALUES[column], "NULL")).replace("%", "%%")
+        return "note" if name == "lines" else "item", f"repeat('é', {self._random.choice((1, 10, 5_000))})"
 
 
 class CaptureProcess:
@@ -137,21 +223,31 @@ def run(cluster: PostgresCluster, database: str, directory: Path, *, kills: int,
     """Kill so often; the number of changes that were made meanwhile. Raises AssertionError."""
     chance = random.Random(seed)
     dsn = cluster.dsn(database)
+    pgbench = [str(postgres_programs() / "pgbench"), "-h", str(cluster.directory), "-p", str(cluster.port)]
+    pgbench += ["-U", "postgres", database]
+    subprocess.run([*pgbench, "-i", "-q", "-s", "1"], check=True, capture_output=True, timeout=TIMEOUT_S)
+    cluster.execute("DELETE FROM pgbench_accounts WHERE aid > 5000", database=database)
     cluster.execute(SCHEMA, database=database)
-    for name in TABLES:  # rows for snapshots, which are killed too
-        cluster.execute(
-            f"INSERT INTO {name} (id, stamp) SELECT n + 100000, -n FROM generate_series(1, {rows}) n", database=database
-        )
-    settings = CaptureSettings.of("shop", dsn, TABLES)
+    for name in STAMPED:  # rows for snapshots, which are killed too
+        insert = f"INSERT INTO {name} (id, stamp) SELECT n + 100000, -n FROM generate_series(1, %s) n"
+        cluster.execute(insert, (rows if name == "orders" else min(rows, 3_000),), database=database)
+    settings = CaptureSettings.of("shop", dsn, (*STAMPED, *PGBENCH))
     log = LogProcess(directory / "log")
     log.start()
     capture = CaptureProcess(settings, log.bootstrap, directory)
     writer = Writer(dsn, seed)
+    bench = None
     try:
         capture.start()
         writer.start()
-        for _ in range(kills):
+        aids = "\\set aid random(1, 5000)"
+        (directory / "script.sql").write_text(_PGBENCH_SCRIPT.format(aids=aids))
+        argv = [*pgbench, "-n", "-c", "2", "-R", "300", "-T", "100000", "-f", str(directory / "script.sql")]
+        bench = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for number in range(kills):
             time.sleep(chance.uniform(0.05, 1.2))  # the moment of the kill: nothing waits for it
+            if writer.error is not None:
+                raise writer.error
             kind = chance.random()
             if kind < 0.6:
                 capture.kill()
@@ -163,17 +259,41 @@ def run(cluster: PostgresCluster, database: str, directory: Path, *, kills: int,
                 cluster.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_replication")
             if not capture.is_alive:  # it started while the log was away, which a first start refuses
                 capture.start()
+            if not writer.may_truncate:
+                confirmed = "SELECT count(*) FROM pg_replication_slots WHERE confirmed_flush_lsn IS NOT NULL"
+                writer.may_truncate = cluster.execute(confirmed)[0][0] > 0
+            if number % 50 == 49:
+                sys.stderr.write(f"{number + 1} kills, {writer.changes} changes\n")
         writer.stop()
+        bench.terminate()
+        bench.wait(TIMEOUT_S)
         with Log(log.bootstrap) as client:
             _wait(client, cluster, database, capture)
             assert capture.stop() == 0, capture.errors
             _check(client, cluster, database)
     finally:
         writer._stopping.set()
+        if bench is not None:
+            bench.kill()
+            bench.wait(TIMEOUT_S)
         if capture.is_alive:
             capture.kill()
         log.kill()
     return writer.changes
+
+
+_PGBENCH_SCRIPT = """
+{aids}
+\\set bid random(1, 1)
+\\set tid random(1, 10)
+\\set delta random(-5000, 5000)
+BEGIN;
+UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;
+UPDATE pgbench_tellers SET tbalance = tbalance + :delta WHERE tid = :tid;
+UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = :bid;
+INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);
+END;
+"""
 
 
 def _wait(log: Log, cluster: PostgresCluster, database: str, capture: CaptureProcess) -> None:
@@ -185,7 +305,7 @@ def _wait(log: Log, cluster: PostgresCluster, database: str, capture: CapturePro
         state = read_state(log, "shop")
         return state.lsn >= end and all(table.is_done for table in state.tables.values())
 
-    eventually(is_done, f"the capture comes to {lsn_text(int(end))}", TIMEOUT_S)
+    eventually(is_done, f"the capture comes to {lsn_text(int(end))}", 5 * TIMEOUT_S)
 
 
 def _check(log: Log, cluster: PostgresCluster, database: str) -> None:
@@ -195,29 +315,63 @@ def _check(log: Log, cluster: PostgresCluster, database: str) -> None:
     may be missing behind the snapshot's last row.
     """
     written = cluster.execute("SELECT stamp, name FROM written", database=database)
-    for name in TABLES:
-        latest: dict[str, Any] = {}
+    for name in (*STAMPED, *PGBENCH):
+        latest: dict[bytes, int] = {}
         streamed: list[int] = []
+        seen = Counter[bytes]()
         before_last_read = 0
         for record in log.read(f"shop.{name}"):
-            value = None if record.value is None else json.loads(record.value)
-            latest[(record.key or b"").decode()] = value
-            if value is not None and dict(record.headers)["mainstem-xid"]:
-                streamed.append(value["stamp"])
-            elif value is not None:
+            key = record.key or b""
+            if record.value is None:
+                latest.pop(key, None)
+                continue
+            latest[key] = hash(record.value)
+            is_streamed = bool(dict(record.headers)["mainstem-xid"])
+            if name == "pgbench_history":  # its rows do not change
+                seen[key] += is_streamed
+            elif name in STAMPED and is_streamed:
+                streamed.append(json.loads(record.value)["stamp"])
+            elif name in STAMPED:
                 before_last_read = max(streamed, default=0)
-        select = f"SELECT id::text, to_jsonb(t) FROM {name} t"
-        rows = {str(key): row for key, row in cluster.execute(select, database=database)}
-        assert {key: value for key, value in latest.items() if value is not None} == rows
+        assert latest == _rows_of(cluster, database, name), f"topic shop.{name} is not its table"
+        assert not [key for key, count in seen.items() if count > 1], "rows of pgbench are in the log twice"
         assert len(streamed) == len(set(streamed)), f"of {name}, changes are in the log twice"
         expected = {stamp for stamp, table in written if table == name and stamp > before_last_read}
         assert expected - set(streamed) == set(), f"of {name}, changes are not in the log"
 
 
+def _rows_of(cluster: PostgresCluster, database: str, name: str) -> dict[bytes, int]:
+    """A hash of each row of a table as its record's value, by key; read by COPY, and encoded the plain way."""
+    connection = connect(cluster.dsn(database))
+    try:
+        table = find_table(connection, TableName.parse(name))
+        types = Types(connection)
+        columns = {each.name: types.column(each.type_oid, each.modifier, each.dimensions) for each in table.columns}
+        encoder = RowEncoder(table.name, columns, table.key)
+        rows = _Hashes(encoder)
+        with connection.cursor() as cursor:
+            cursor.copy_expert(f"COPY {name} ({', '.join(columns)}) TO STDOUT", rows)
+    finally:
+        connection.close()
+    return rows.found
+
+
+class _Hashes:
+    """The file that COPY writes to."""
+
+    def __init__(self, encoder: RowEncoder) -> None:
+        self.found: dict[bytes, int] = {}
+        self._encoder = encoder
+
+    def write(self, line: bytes) -> None:
+        row = row_of(line)
+        self.found[self._encoder.key_of(row)] = hash(self._encoder.value(row).encode())
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=1_000)
-    parser.add_argument("--rows", type=int, default=3_000, help="of each table, for its snapshot")
+    parser.add_argument("--rows", type=int, default=3_000, help="of the largest table, for its snapshot")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3), "big"))
     options = parser.parse_args(argv)
     cluster = PostgresCluster()

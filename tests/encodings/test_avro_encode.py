@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from mainstem.encodings import avro_encode
 from mainstem.encodings.avro_columns import arrow_schema, avro_schema_of
+from mainstem.encodings.value_encoder import ValueEncoder
 from mainstem.errors import DefinitionError, SchemaError
 from mainstem.schema.avro import parse_avro
 from mainstem.schema.infer import schema_of
@@ -39,6 +40,7 @@ COLUMNS = schema_of(DDL)
 SCHEMA = arrow_schema(COLUMNS)
 TEXT = avro_schema_of("a.b-c", COLUMNS)
 RECORD = parse_avro(TEXT)
+ENCODER = ValueEncoder("avro", TEXT, 0, COLUMNS)
 ROWS = st.lists(
     st.fixed_dictionaries({f"c{n}": st.none() | values for n, values in enumerate(VALUES.values())}), max_size=5
 )
@@ -47,7 +49,7 @@ ROWS = st.lists(
 @given(ROWS)
 def test_natively_and_one_by_one_are_the_same_bytes_and_fastavro_reads_them(rows: list[dict[str, Any]]) -> None:
     arrow_batch = pa.RecordBatch.from_pylist([{}, *rows, {}], SCHEMA).slice(1, len(rows))
-    natively = avro_encode.encode(arrow_batch, RECORD, SCHEMA, b"\x00abcd").to_pylist()
+    natively = avro_encode.encode(arrow_batch, RECORD, b"\x00abcd").to_pylist()
     columns = [column.to_pylist() for column in arrow_batch.columns]
     plainly = [b"\x00abcd" + avro_encode._record(row, RECORD) for row in zip(*columns, strict=True)]
     assert natively == plainly
@@ -58,18 +60,18 @@ def test_natively_and_one_by_one_are_the_same_bytes_and_fastavro_reads_them(rows
 
 
 def test_a_column_that_is_missing_is_null() -> None:
-    [value] = avro_encode.encode(pa.RecordBatch.from_pydict({"other": [1]}), RECORD, SCHEMA, b"").to_pylist()
-    assert value == bytes(len(VALUES))
+    [value] = ENCODER.encode(pa.RecordBatch.from_pydict({"other": [1]})).to_pylist()
+    assert value == bytes(5 + len(VALUES))
 
 
 def test_no_rows_are_no_values() -> None:
-    assert avro_encode.encode(pa.RecordBatch.from_pylist([], SCHEMA), RECORD, SCHEMA, b"").to_pylist() == []
+    assert avro_encode.encode(pa.RecordBatch.from_pylist([], SCHEMA), RECORD, b"").to_pylist() == []
 
 
 def test_a_column_of_a_type_that_does_not_fit_is_named() -> None:
     arrow_batch = pa.RecordBatch.from_pydict({"c3": ["x"]})
     with pytest.raises(SchemaError, match="column 'c3' does not fit its type in the topic's schema"):
-        avro_encode.encode(arrow_batch, RECORD, SCHEMA, b"")
+        ENCODER.encode(arrow_batch)
 
 
 @pytest.mark.parametrize("ddl", ["`a-b` INT", "a STRUCT<`x y`: INT>", "`1a` INT"])

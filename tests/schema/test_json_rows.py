@@ -37,6 +37,10 @@ def one(value: Any, kind: pa.DataType) -> Any:
     return decode_json(values, pa.schema([pa.field("x", kind)])).arrow_batch.to_pylist()[0]["x"]
 
 
+def test_rows_are_counted_without_columns() -> None:
+    assert decode_json(pa.array([b"{}", b"{}"], pa.binary()), pa.schema([])).arrow_batch.num_rows == 2
+
+
 def test_a_block_of_good_values_is_read() -> None:
     values = pa.array([json.dumps(GOOD).encode()] * 1000, pa.binary())
     decoded = decode_json(values, SCHEMA)

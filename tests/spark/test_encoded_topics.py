@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pytest
 from mainstem.client.records import NewRecord
 from mainstem.encodings.frames import schema_id_of
 from mainstem.encodings.topic_values import Codec
-from mainstem.errors import DefinitionError, PipelineFailedError
+from mainstem.errors import DefinitionError
 from mainstem.pipelines.deploy import deploy
 from mainstem.registry.registry import Registry
 from mainstem.registry.requests import LATEST
@@ -133,15 +134,26 @@ def test_what_cannot_be_encoded_is_refused_by_its_line(world: Flights, ddl: str,
         declare()
 
 
-def test_a_row_that_protobuf_has_no_form_of_stops_its_pipeline_with_the_column(world: Flights) -> None:
+def test_a_row_that_protobuf_has_no_form_of_is_a_dead_letter_with_the_column(world: Flights) -> None:
     source = world.app.topic(f"{world.prefix}.in", DDL + NESTED, "id")
     copies = world.app.topic(f"{world.prefix}.copies", None, "id", encoding="protobuf")
-    world.app.pipeline(source, into=copies, name=f"{world.prefix}.copy")(lambda orders: orders)
+    name = f"{world.prefix}.copy"
+    world.app.pipeline(source, into=copies, name=name)(lambda orders: orders)
     deploy(world.app, world.log)
-    world.log.append(source.name, {**ROW, **HOME}, key=ROW["id"])
-    with pytest.raises(PipelineFailedError, match=r"column 'tags' cannot be written as Protobuf: an array has a null"):
-        world.run_once()
-    assert list(world.log.read(copies.name)) == []
+    home = {"city": "Bern", "days": {"x": None}}
+    bad = [{**ROW, **HOME, "home": home}, {**ROW, "id": 2, "tags": [], "home": home}]
+    good = {**ROW, "id": 3, "tags": ["a"], "home": {"city": None, "days": {}}}
+    world.log.append_many(source.name, [(row["id"], row) for row in (*bad, good)])
+    world.run_once()
+    codec = Codec(world.log)
+    assert [codec.decode(record) for record in world.log.read(copies.name)] == [good]
+    letters = list(world.log.read(f"__mainstem_dead_letters.{world.prefix}.{name}"))
+    assert [json.loads(letter.value or b"")["id"] for letter in letters] == [ROW["id"], 2]
+    assert [dict(letter.headers)["mainstem.error"] for letter in letters] == [
+        b"column 'tags' cannot be written as Protobuf: an array has a null in it, which Protobuf does not have",
+        b"column 'home' cannot be written as Protobuf: a map has a null in it, which Protobuf does not have",
+    ]
+    assert verify(world, name).is_equal
 
 
 @pytest.mark.parametrize("encoding", ["avro", "protobuf"])

@@ -10,6 +10,7 @@
 - ``avro_columns``, ``json_schema_columns``: columns as a schema
 - ``protobuf``: columns as a Protobuf message, into its values and back
 - ``avro_encode``: columns into Avro values, natively where they are flat
+- ``column_numbers``: columns as the native encoders take them
 - ``writer_schemas``: schemas by their ids, kept
 - ``frames``: the schema ids in front of values and in headers
 """

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mainstem.encodings.avro_columns import arrow_schema
 from mainstem.encodings.avro_encode import encode
+from mainstem.encodings.column_numbers import column_of
 from mainstem.encodings.protobuf.protobuf_encode import encode_messages
+from mainstem.encodings.protobuf.protobuf_nulls import RefusedRows, inner_nulls
+from mainstem.errors import SchemaError
 from mainstem.schema.arrow_json import json_objects
 from mainstem.schema.avro import parse_avro
 from mainstem.schema.json_columns import JsonField, decode
@@ -32,18 +37,43 @@ class ValueEncoder:
     schema_id: int
     columns: TopicSchema
 
-    def encode(self, arrow_batch: pa.RecordBatch, json_columns: frozenset[str] = frozenset()) -> pa.Array:
-        """A value for each row (binary). ``json_columns`` are JSON text already. Raises SchemaError."""
-        frame = frame_of(self.schema_id)
+    def encode(self, arrow_batch: pa.RecordBatch) -> pa.Array:
+        """A value for each row (binary). Raises SchemaError, also for a row that the encoding has no form of."""
+        found = self.encode_some(arrow_batch)
+        for refused in found.refused:
+            raise SchemaError(refused.reason)
+        return found.values
+
+    def encode_some(self, arrow_batch: pa.RecordBatch, json_columns: frozenset[str] = frozenset()) -> EncodedRowValues:
+        """Values for the rows that the encoding has a form of. ``json_columns`` are JSON text already.
+
+        Raises SchemaError.
+        """
+        frame, every = frame_of(self.schema_id), np.ones(arrow_batch.num_rows, np.bool_)
         if self.encoding == "json-schema":
             texts = json_objects(arrow_batch, json_columns=json_columns).cast(pa.binary())
-            return pc.binary_join_element_wise(pa.scalar(frame, pa.binary()), texts, pa.scalar(b"", pa.binary()))
+            values = pc.binary_join_element_wise(pa.scalar(frame, pa.binary()), texts, pa.scalar(b"", pa.binary()))
+            return EncodedRowValues(values, every, [])
         schema = arrow_schema(self.columns)
         for name in json_columns:
             arrow_batch = _with_parsed(arrow_batch, schema.field(name))
-        if self.encoding == "protobuf":
-            return encode_messages(arrow_batch, self.text, schema, frame)
-        return encode(arrow_batch, _parsed(self.text), schema, frame)
+        arrow_batch = pa.RecordBatch.from_arrays([column_of(arrow_batch, field) for field in schema], schema=schema)
+        if self.encoding == "avro":
+            return EncodedRowValues(encode(arrow_batch, _parsed(self.text), frame), every, [])
+        refused = []
+        for rows, reason in inner_nulls(arrow_batch):
+            refused.append(RefusedRows(rows & every, reason))
+            every &= ~rows
+        kept = arrow_batch.filter(pa.array(every)) if refused else arrow_batch
+        return EncodedRowValues(encode_messages(kept, self.text, frame), every, refused)
+
+
+class EncodedRowValues(NamedTuple):
+    """The values of the rows that are ``kept`` (numpy booleans), and the others, each once, with the reason."""
+
+    values: pa.Array
+    kept: Any
+    refused: list[RefusedRows]
 
 
 def _with_parsed(arrow_batch: pa.RecordBatch, field: pa.Field) -> pa.RecordBatch:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import decimal
 import functools
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -148,7 +149,11 @@ def together(blocks: list[DecodedRows], order: list[Any], schema: pa.Schema) -> 
     for each in ([block.is_object for block in blocks], [block.fits for block in blocks]):
         whole = [pa.repeat(pa.scalar(True), n) if mask is None else mask for mask, n in zip(each, counts, strict=True)]
         masks.append(pa.concat_arrays(whole).take(place))
-    return DecodedRows(rows, *masks)
+    misfits: Counter[str] = Counter()
+    for block in blocks:
+        misfits.update(block.misfits)
+    is_object, fits = masks
+    return DecodedRows(rows, is_object, fits, misfits)
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:

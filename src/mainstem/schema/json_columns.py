@@ -213,10 +213,11 @@ def _column(cells: Cells, field: JsonField) -> Column:
         return _checked_text(cells, _nested(cells, field.type).misfits)
     if pa.types.is_binary(field.type):
         return _binary_column(cells, as_text=field.as_text)
-    return _typed(cells, field.type)
+    return typed_column(cells, field.type)
 
 
-def _typed(cells: Cells, kind: pa.DataType) -> Column:
+def typed_column(cells: Cells, kind: pa.DataType) -> Column:
+    """The cells as a column of a type."""
     if pa.types.is_string(kind):
         return Column(_texts(cells), None)
     if pa.types.is_boolean(kind):
@@ -373,7 +374,8 @@ def _struct_column(cells: Cells, kind: pa.DataType) -> Column:
     starts, ends = _bounds(cells, is_object)
     native.scan_objects(cells.data, starts, ends, names, name_ends, firsts, lasts, kinds, verdicts)
     parts = [
-        _typed(Cells(cells.data, *each), field.type) for *each, field in zip(firsts, lasts, kinds, kind, strict=True)
+        typed_column(Cells(cells.data, *each), field.type)
+        for *each, field in zip(firsts, lasts, kinds, kind, strict=True)
     ]
     misfits = cells.present & ~is_object
     for part in parts:
@@ -388,7 +390,7 @@ def _struct_column(cells: Cells, kind: pa.DataType) -> Column:
 def _list_column(cells: Cells, kind: pa.DataType) -> Column:
     is_list = cells.of(native.LIST)
     elements = _elements(cells, is_list, is_map=False)
-    part = _typed(elements.values, kind.value_type)
+    part = typed_column(elements.values, kind.value_type)
     misfits = (cells.present & ~is_list) | _parents(elements, part.misfits)
     mask = pa.array(~is_list | misfits)
     array = pa.ListArray.from_arrays(pa.array(elements.offsets), part.array, type=kind, mask=mask)
@@ -398,12 +400,7 @@ def _list_column(cells: Cells, kind: pa.DataType) -> Column:
 def _map_column(cells: Cells, kind: pa.DataType) -> Column:
     is_object = cells.of(native.OBJECT)
     elements = _elements(cells, is_object, is_map=True)
-    key, names = kind.key_type, elements.names
-    if pa.types.is_boolean(key):
-        names = _numbers_in_strings(names, (native.TRUE, native.FALSE))
-    elif pa.types.is_integer(key) or pa.types.is_floating(key):
-        names = _numbers_in_strings(names)
-    keys, items = _typed(names, key), _typed(elements.values, kind.item_type)
+    keys, items = key_column(elements.names, kind.key_type), typed_column(elements.values, kind.item_type)
     misfits = (cells.present & ~is_object) | _parents(elements, keys.misfits) | _parents(elements, items.misfits)
     mask = pa.array(~is_object | misfits)
     # A map's key is never null: where one does not fit the map is null, and what stands in its place does not matter.
@@ -413,6 +410,15 @@ def _map_column(cells: Cells, kind: pa.DataType) -> Column:
         mask=mask,
     )
     return Column(_as_map(array, kind), misfits if misfits.any() else None)
+
+
+def key_column(names: Cells, kind: pa.DataType) -> Column:
+    """The names of an object as the keys of a map."""
+    if pa.types.is_boolean(kind):
+        names = _numbers_in_strings(names, (native.TRUE, native.FALSE))
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        names = _numbers_in_strings(names)
+    return typed_column(names, kind)
 
 
 class _Elements(NamedTuple):

@@ -56,7 +56,7 @@ def decode_json(values: pa.Array, schema: pa.Schema) -> DecodedRows:
     """Read ``values`` (binary) into the columns of ``schema``."""
     decoded = decode(values, [JsonField(field.name, field.type) for field in schema])
     arrays = [column.array for column in decoded.columns]
-    rows = pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else _without_columns(values, schema)
+    rows = pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else without_columns(len(values))
     named = zip(schema.names, decoded.columns, strict=True)
     misfits = {name: column.misfits for name, column in named if column.misfits is not None}
     if decoded.all_good and not misfits:
@@ -69,5 +69,6 @@ def decode_json(values: pa.Array, schema: pa.Schema) -> DecodedRows:
     return DecodedRows(rows, pa.array(is_object), pa.array(fits), counts)
 
 
-def _without_columns(values: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
-    return pa.table({"none": pa.nulls(len(values))}).select([]).cast(schema).to_batches()[0]
+def without_columns(count: int) -> pa.RecordBatch:
+    """So many rows of no columns."""
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))

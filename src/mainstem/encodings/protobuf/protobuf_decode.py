@@ -1,50 +1,57 @@
-"""Protobuf values into typed Arrow columns, through the product's JSON. Pure; safe from any thread.
+"""Protobuf values into typed Arrow columns, natively where their messages are ordinary ones of proto3. Pure; safe from
+any thread.
 
 Fields go to columns by name. A field that was not set is null where Protobuf knows that, and the type's default where
-it does not (scalars of proto3 without ``optional``). Repeated fields and maps are never null. 64-bit integers are
-numbers, bytes base64, enums their names, times RFC 3339, wrappers their values, a ``oneof`` the one field that is set.
-``google.type.Date`` and ``confluent.type.Decimal``, which Kafka Connect writes, are text. Unknown fields are passed
+it does not (scalars of proto3 without ``optional``). Repeated fields and maps are never null. Unknown fields are passed
 over. NaN and the infinities are null.
+
+Invariant: what the native decoder does not read, Protobuf's own library judges (``protobuf_json``); where both read a
+value, they read the same.
 """
 
 from __future__ import annotations
 
-import base64
-import datetime
-import decimal
-import json
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
-from mainstem.client.values import time_text
+from mainstem.encodings.protobuf.protobuf_json import Wanted, json_of
 from mainstem.encodings.protobuf.protobuf_messages import message_class, split_place
+from mainstem.encodings.protobuf.protobuf_native import MessageLevel, Messages, read_messages
+from mainstem.encodings.protobuf.protobuf_programs import is_native, wanted_of
 from mainstem.errors import SchemaError
-from mainstem.schema.json_rows import DecodedRows, decode_json
+from mainstem.schema.avro_decode import together
+from mainstem.schema.json_rows import DecodedRows, decode_json, without_columns
 
 _UNREADABLE: Final = b""
-_EPOCH: Final = datetime.datetime(1970, 1, 1)
-_WRAPPERS: Final = frozenset(
-    f"google.protobuf.{kind}Value"
-    for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
-)
-
-_DECIMALS: Final = frozenset({"confluent.type.Decimal", "confluent.types.Decimal"})
-_DECIMAL_BYTES_MAX: Final = 32
-_SCALE_MAX: Final = 76
-"""A decimal of more has no column that it fits; its text could be very long."""
-_DIGITS: Final = decimal.Context(prec=80)
+_TYPES_MAX: Final = 16
+"""Values of more message types than this are read one at a time."""
 
 
 def decode_messages(values: pa.Array, frame_bytes: int, text: str, schema: pa.Schema) -> DecodedRows:
     """Read the messages behind the first ``frame_bytes`` bytes of each value into the columns of ``schema``."""
-    texts = []
-    for value in values.to_pylist():
-        try:
-            texts.append(json_of(value[frame_bytes:], text))
-        except SchemaError:
-            texts.append(_UNREADABLE)
-    return decode_json(pa.array(texts, pa.binary()), schema)
+    wanted = tuple((field.name, field.type) for field in schema)
+    source, starts, ends = _bounds(values, frame_bytes)
+    left = np.arange(len(values))
+    blocks, order = [], []
+    plain: list[Any] = []
+    for _ in range(_TYPES_MAX):
+        if not len(left):
+            break
+        opening, has_it = _same_type(source, starts, ends, left)
+        rows, left = left[has_it], left[~has_it]
+        level = _natively(Messages.of(source, starts[rows] + len(opening), ends[rows]), opening, text, wanted)
+        good = np.zeros(len(rows), np.bool_) if level is None else level.good
+        if level is not None and good.any():
+            blocks.append(_rows_of(level, schema))
+            order.append(rows[good])
+        plain.append(rows[~good])
+    others = np.concatenate([*plain, left])
+    if len(others) or not blocks:
+        blocks.append(_plainly(values.take(pa.array(others)), frame_bytes, text, schema))
+        order.append(others)
+    return together(blocks, order, schema)
 
 
 def reason_of_message(data: bytes, text: str) -> str:
@@ -56,79 +63,64 @@ def reason_of_message(data: bytes, text: str) -> str:
     return "the value does not fit its columns"
 
 
-def json_of(data: bytes, text: str) -> bytes:
-    """One value as JSON. Raises SchemaError."""
-    from google.protobuf.message import DecodeError
+def _bounds(values: pa.Array, frame_bytes: int) -> tuple[Any, Any, Any]:
+    """All bytes, and where in them each value is behind its frame."""
+    _, offsets, data = values.buffers()
+    at = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
+    source = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    source.flags.writeable = False
+    return source, at[:-1] + frame_bytes, at[1:].copy()
 
-    place, at = split_place(data)
-    message = message_class(text, place)()
+
+def _same_type(source: Any, starts: Any, ends: Any, rows: Any) -> tuple[bytes, Any]:
+    """The place of the first row's message as it stands there, and which of the rows begin with it."""
+    start, end = int(starts[rows[0]]), int(ends[rows[0]])
     try:
-        message.ParseFromString(data[at:])
-        return json.dumps(_object(message), ensure_ascii=False, separators=(",", ":")).encode()
-    except (DecodeError, UnicodeError, RecursionError) as error:
-        raise SchemaError(" ".join(str(error).split())[:300] or "its bytes do not add up") from error
+        _, size = split_place(source[start:end].tobytes())
+    except SchemaError:
+        return b"", rows == rows[0]
+    opening = source[start : start + size].tobytes()
+    has_it = ends[rows] - starts[rows] >= size
+    for at, byte in enumerate(opening):
+        places = np.where(has_it, starts[rows] + at, 0)
+        has_it &= source[places] == byte
+    return opening, has_it
 
 
-def _object(message: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for field in message.DESCRIPTOR.fields:
-        if field.is_repeated:
-            found[field.name] = _many(getattr(message, field.name), field)
-        elif not field.has_presence or message.HasField(field.name):
-            found[field.name] = _one(getattr(message, field.name), field)
-    return found
+def _natively(messages: Messages, opening: bytes, text: str, wanted: Wanted) -> MessageLevel | None:
+    """The messages whose place is the opening; None where they are not read natively."""
+    try:
+        place, _ = split_place(opening)
+        message = message_class(text, place).DESCRIPTOR
+    except SchemaError:
+        return None
+    return read_messages(messages, message, wanted) if is_native(message, wanted) else None
 
 
-def _many(values: Any, field: Any) -> Any:
-    kind = field.message_type
-    if kind is None or not kind.GetOptions().map_entry:
-        return [_one(each, field) for each in values]
-    of_value = kind.fields_by_name["value"]
-    return {_key(name): _one(values[name], of_value) for name in values}
+def _rows_of(level: MessageLevel, schema: pa.Schema) -> DecodedRows:
+    """The rows of the good messages."""
+    if not len(schema):
+        return DecodedRows(without_columns(int(level.good.sum())), None, None)
+    rows = pa.RecordBatch.from_arrays([column.array for column in level.columns], schema=schema)
+    misfits = {
+        name: column.misfits[level.good]
+        for name, column in zip(schema.names, level.columns, strict=True)
+        if column.misfits is not None and column.misfits[level.good].any()
+    }
+    if not level.good.all():
+        rows = rows.filter(pa.array(level.good))
+    if not misfits:
+        return DecodedRows(rows, None, None)
+    fits = ~np.logical_or.reduce(list(misfits.values()))
+    counts = {name: int(each.sum()) for name, each in misfits.items()}
+    return DecodedRows(rows, pa.array(np.ones(rows.num_rows, np.bool_)), pa.array(fits), counts)
 
 
-def _key(key: Any) -> str:
-    return ("true" if key else "false") if isinstance(key, bool) else str(key)
-
-
-def _one(value: Any, field: Any) -> Any:
-    if field.message_type is not None:
-        return _message(value)
-    if field.enum_type is not None:
-        known = field.enum_type.values_by_number.get(value)
-        return str(value) if known is None else known.name
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
-
-
-def _message(message: Any) -> Any:
-    name = message.DESCRIPTOR.full_name
-    if name in _DECIMALS:
-        return _decimal_text(message)
-    if name == "google.type.Date":
-        return f"{message.year:04}-{message.month:02}-{message.day:02}"
-    if not name.startswith("google.protobuf."):
-        return _object(message)
-    if name == "google.protobuf.Timestamp":
+def _plainly(values: pa.Array, frame_bytes: int, text: str, schema: pa.Schema) -> DecodedRows:
+    texts = []
+    for value in values.to_pylist():
         try:
-            return time_text(_EPOCH + datetime.timedelta(seconds=message.seconds, microseconds=message.nanos // 1000))
-        except OverflowError:
-            return f"{message.seconds} s after 1970"  # no time that a column has: it does not fit
-    if name in _WRAPPERS:
-        return _one(message.value, message.DESCRIPTOR.fields_by_name["value"])
-    from google.protobuf import json_format
-
-    try:
-        return json_format.MessageToDict(message)
-    except (json_format.Error, TypeError, ValueError) as error:
-        raise SchemaError(f"a {name} has no JSON form: {' '.join(str(error).split())[:200]}") from error
-
-
-def _decimal_text(message: Any) -> str:
-    """A decimal of a scale and the bytes of a whole number, big-endian."""
-    if len(message.value) > _DECIMAL_BYTES_MAX or abs(message.scale) > _SCALE_MAX:
-        raise SchemaError(
-            f"a decimal of {len(message.value)} bytes and scale {message.scale}: at most {_DECIMAL_BYTES_MAX} bytes "
-            f"and a scale up to {_SCALE_MAX} are read"
-        )
-    number = int.from_bytes(message.value, "big", signed=True)
-    return format(decimal.Decimal(number).scaleb(-message.scale, _DIGITS), "f")
+            texts.append(json_of(value[frame_bytes:], text, wanted_of(schema)))
+        except SchemaError:
+            texts.append(_UNREADABLE)
+    return decode_json(pa.array(texts, pa.binary()), schema)

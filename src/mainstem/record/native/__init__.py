@@ -1,7 +1,7 @@
 """Kernels compiled by numba.
 
 * ``native_kernel``: compiles kernels and keeps them on disk
-* ``native_varint``: writes numbers as varints
+* ``native_varint``: numbers as varints
 * ``native_walk``: walks the records of a batch
 * ``native_check``: the check of a producer's records
 * ``kept_code``: compiled functions in files, so that a process need not load numba; ``walk_code``: the check as one
@@ -12,4 +12,6 @@
 * ``native_json_cells``: JSON fields to numbers, times and text
 * ``native_avro``: Avro values to columns
 * ``native_avro_encode``: columns to Avro values
+* ``native_protobuf``: Protobuf messages to columns
+* ``native_protobuf_encode``: columns to Protobuf messages
 """

@@ -24,27 +24,17 @@ from mainstem.record.native.native_kernel import (
     kernel,
     load_byte,
 )
+from mainstem.record.native.native_varint import from_zigzag, read_plain_varint
 
 NULL, BOOLEAN, LONG, FLOAT, DOUBLE, BYTES_KIND, FIXED, ENUM = range(8)
-_HIGH_BIT = 0x80
 _BAD = -1
 
 
 @helper
 def _number(at: Native, end: Native) -> Native:
     """(number, address behind it); the address is -1 when it runs over ``end`` or has more than 64 bits."""
-    result: Native = np.uint64(0)
-    for count in range(10):
-        if at >= end:
-            return np.int64(0), np.int64(_BAD)
-        byte = np.uint64(load_byte(at))
-        at += 1
-        result |= (byte & np.uint64(0x7F)) << np.uint64(7 * count)
-        if byte < np.uint64(_HIGH_BIT):
-            if count == 9 and byte > np.uint64(1):
-                return np.int64(0), np.int64(_BAD)
-            return np.int64(result >> np.uint64(1)) ^ -np.int64(result & np.uint64(1)), at
-    return np.int64(0), np.int64(_BAD)
+    number, at = read_plain_varint(at, end)
+    return from_zigzag(number), at
 
 
 @helper

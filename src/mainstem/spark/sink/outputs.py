@@ -31,7 +31,7 @@ _WHOSE = "_output"
 class Output:
     """A topic that tasks write to. The values of ``json_columns`` are JSON text already.
 
-    ``dead_letters`` is the topic for rows with a null in their key; with None these rows are dropped.
+    ``dead_letters`` is the topic for rows that cannot be records of the topic; with None these rows are dropped.
     ``encoder`` writes the values; without it they are JSON.
     """
 
@@ -63,8 +63,8 @@ def _tagged(frames: Sequence[DataFrame], number: int) -> DataFrame:
 def records_of(arrow_batch: pa.RecordBatch, outputs: Sequence[Output]) -> Iterator[tuple[str, Rows]]:
     """Turn rows of ``combined`` into records: pairs of a topic and its records, for each output with rows.
 
-    A row with a null in its key cannot be found again by key. It becomes a record of ``dead_letters``, without a key;
-    the record's headers name the topic and the error.
+    A row with a null in its key cannot be found again by key, and some rows have no form in the topic's encoding. Such
+    a row becomes a record of ``dead_letters``, without a key; the record's headers name the topic and the error.
     """
     if len(outputs) == 1:
         yield from _records(arrow_batch, outputs[0])
@@ -79,20 +79,25 @@ def _records(arrow_batch: pa.RecordBatch, output: Output) -> Iterator[tuple[str,
     nulls = [name for name in output.key if arrow_batch.column(name).null_count]
     if nulls:
         is_whole = functools.reduce(pc.and_, (arrow_batch.column(name).is_valid() for name in nulls))
-        refused = arrow_batch.filter(pc.invert(is_whole))
+        reason = f"the key column {' or '.join(nulls)} is null"
+        yield from _dead_letters(arrow_batch.filter(pc.invert(is_whole)), output, reason)
         arrow_batch = arrow_batch.filter(is_whole)
-        if output.dead_letters is not None:
-            yield output.dead_letters, _dead_letters(refused, output, nulls)
+    if not arrow_batch.num_rows:
+        return
+    if output.encoder is None:
+        values = encode_values(arrow_batch, json_columns=output.json_columns)
+    else:
+        values, kept, refused = output.encoder.encode_some(arrow_batch, output.json_columns)
+        for rows, reason in refused:
+            yield from _dead_letters(arrow_batch.filter(pa.array(rows)), output, reason)
+        arrow_batch = arrow_batch.filter(pa.array(kept)) if refused else arrow_batch
     if arrow_batch.num_rows:
-        if output.encoder is None:
-            values = encode_values(arrow_batch, json_columns=output.json_columns)
-        else:
-            values = output.encoder.encode(arrow_batch, output.json_columns)
         yield output.topic, Rows(values, encode_keys(arrow_batch, output.key))
 
 
-def _dead_letters(refused: pa.RecordBatch, output: Output, nulls: Sequence[str]) -> Rows:
-    said = dead_letter_headers(f"the key column {' or '.join(nulls)} is null", output.topic)
-    headers = [{"key": name, "value": value} for name, value in said]
+def _dead_letters(refused: pa.RecordBatch, output: Output, reason: str) -> Iterator[tuple[str, Rows]]:
+    if output.dead_letters is None or not refused.num_rows:
+        return
+    headers = [{"key": name, "value": value} for name, value in dead_letter_headers(reason, output.topic)]
     values = encode_values(refused, json_columns=output.json_columns)
-    return Rows(values, headers=pa.array([headers] * refused.num_rows, HEADERS))
+    yield output.dead_letters, Rows(values, headers=pa.array([headers] * refused.num_rows, HEADERS))

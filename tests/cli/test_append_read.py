@@ -125,6 +125,17 @@ def test_values_of_an_encoded_topic_are_json_at_the_command(
     assert (refused.code, "column 'a': \"x\" is not INT" in refused.error) == (1, True)
 
 
+def test_encoded_keys_are_text_at_the_command(command: Commands, mainstem_log: Log, mainstem_topic: str) -> None:
+    register_topic(mainstem_log, mainstem_topic, schema_of("a INT"), ("a",), None, "avro")
+    for a in (1, 2):
+        assert command.run("append", mainstem_topic, f'{{"a": {a}}}', "--key", str(a)).code == 0
+    command.run("append", mainstem_topic, "--key", "1", "--tombstone")
+    assert [schema_id_of(record.key or b"")[0] is None for record in mainstem_log.read(mainstem_topic)] == [False] * 3
+    assert command.run("read", mainstem_topic, "--key", "1").out == '0:0\t1\t{"a": 1}\n0:2\t1\t(null)\n'
+    refused = command.run("append", mainstem_topic, '{"a": 1}', "--key", "x")
+    assert (refused.code, "'x' is not a key of it: a is INT" in refused.error) == (1, True)
+
+
 def test_lines_for_an_encoded_topic_are_encoded_and_a_wrong_one_is_numbered(
     command: Commands, mainstem_log: Log, mainstem_topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,11 +26,11 @@ from mainstem.schema.types import ENCODINGS
 ROWS: list[dict[str, Any]] = [{"id": 1, "name": "Zoë", "fare": 1.5}, {"id": 2, "name": None, "fare": None}]
 
 
-def topic_of(log: Log, encoding: str) -> str:
+def topic_of(log: Log, encoding: str, key_encoding: str | None = None) -> str:
     """An encoded topic with a key."""
     topic = f"orders-{uuid.uuid4()}"
     log.create_topic(topic)
-    register_topic(log, topic, schema_of("id INT, name STRING, fare DOUBLE"), ("id",), encoding)
+    register_topic(log, topic, schema_of("id INT, name STRING, fare DOUBLE"), ("id",), encoding, key_encoding)
     return topic
 
 
@@ -55,6 +55,17 @@ def test_a_file_is_loaded_by_the_topics_schema(mainstem_log: Log, tmp_path: Path
     stored = Registry(mainstem_log).version(f"{topic}-value", LATEST)
     assert [(record.key, codec.decode(record)) for record in records] == [(b"1", ROWS[0]), (b"2", ROWS[1])]
     assert {schema_id_of(record.value or b"")[0] for record in records} == {stored.id}
+
+
+def test_keys_are_encoded_too(mainstem_log: Log, tmp_path: Path) -> None:
+    topic, codec = topic_of(mainstem_log, "avro", "avro"), Codec(mainstem_log)
+    load(mainstem_log, written(tmp_path, "jsonl"), topic)
+    records = list(mainstem_log.read(topic))
+    assert [record.key for record in records] == codec.encode_keys(topic, [b"1", b"2"])
+    assert [(codec.decode_key(record), codec.decode(record)) for record in records] == [
+        (b"1", ROWS[0]),
+        (b"2", ROWS[1]),
+    ]
 
 
 def test_a_column_that_the_schema_lacks_is_refused_before_anything_is_written(

@@ -82,7 +82,7 @@ UNSIGNED = {4: 64, 6: 64, 7: 32, 13: 32}
 
 
 def scalars_of(field: Any) -> st.SearchStrategy[Any]:
-    """Values of a field that is no message."""
+    """Values of a scalar field."""
     if field.type in INTEGERS:
         most = 2 ** (INTEGERS[field.type] - 1)
         return st.integers(-most, most - 1) | st.integers(-200, 200)

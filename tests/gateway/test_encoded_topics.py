@@ -80,3 +80,28 @@ def test_a_value_that_does_not_fit_is_refused(
     assert answer.status_code == 422
     assert f"topic {topic}: value 2: {reason}" in answer.json()["detail"]
     assert list(session_log.read(topic)) == []
+
+
+@pytest.mark.parametrize("is_indexed", ["true", "false"])
+def test_encoded_keys_are_text_over_http(api: httpx.Client, session_log: Log, is_indexed: str) -> None:
+    topic = f"orders-{uuid.uuid4()}"
+    session_log.create_topic(topic, partitions=3, configs={"mainstem.key.index": is_indexed})
+    register_topic(session_log, topic, schema_of("id INT, name STRING"), ("id",), "avro", "avro")
+    records = [{"key": str(row["id"]), "value": row} for row in ROWS] + [{"key": "1", "value": None}]
+    assert api.post(f"/topics/{topic}/records", json={"records": records}).status_code == 201
+    keys = {record.value: record.key for record in session_log.read(topic)}
+    assert {schema_id_of(key or b"")[0] for key in keys.values()} == {
+        Registry(session_log).version(f"{topic}-key", LATEST).id
+    }
+    for path in (f"/topics/{topic}/keys/1", f"/topics/{topic}/records?key=1"):
+        found = api.get(path).json()["records"]
+        assert [(record["key"], record["value"]) for record in found] == [("1", ROWS[0]), ("1", None)]
+    with api.stream("GET", f"/topics/{topic}/stream?from=earliest&key=1") as stream:
+        lines = (line for line in stream.iter_lines() if line.startswith("data:") and "value" in line)
+        shown = [json.loads(next(lines).removeprefix("data:")) for _ in range(2)]
+        assert [(record["key"], record["value"]) for record in shown] == [("1", ROWS[0]), ("1", None)]
+        api.post(f"/topics/{topic}/records", json={"records": [{"key": key, "value": ROWS[0]} for key in ("2", "1")]})
+        assert json.loads(next(lines).removeprefix("data:"))["key"] == "1"
+    refused = api.post(f"/topics/{topic}/records", json={"records": [{"key": "x", "value": None}]})
+    assert (refused.status_code, "'x' is not a key of it: id is INT" in refused.json()["detail"]) == (422, True)
+    assert api.get(f"/topics/{topic}/keys/x").status_code == 422

@@ -173,3 +173,29 @@ def test_a_pipeline_into_an_encoded_topic_is_verified(world: Flights, encoding: 
     world.run_once()
     (topic,) = verify(world, name).topics
     assert not topic.is_equal
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_keys_of_pipelines_and_tables_are_encoded(world: Flights, spark: SparkSession, encoding: Encoding) -> None:
+    prices = world.app.topic(f"{world.prefix}.prices", "id BIGINT, price INT", "id", key_encoding=encoding)
+    sales = world.app.topic(f"{world.prefix}.sales", "id BIGINT, day DATE", "id")
+    sold = world.app.topic(f"{world.prefix}.sold", None, ("id", "day"), key_encoding=encoding, encoding=encoding)
+    name = f"{world.prefix}.sell"
+    world.app.pipeline(sales, prices.table(), into=sold, name=name)(lambda s, p: s.join(p, "id"))
+    deploy(world.app, world.log)
+    codec = Codec(world.log)
+    key = codec.encode_key(prices.name, 1)
+    world.log.append_many(prices.name, [(key, {"id": 1, "price": 5}), (b"1", {"id": 1, "price": 6})])
+    world.log.append_many(prices.name, [(codec.encode_key(prices.name, 2), {"id": 2, "price": 7})])
+    world.log.append_many(sales.name, [(str(n), {"id": n, "day": "2024-02-29"}) for n in (1, 2)])
+    world.run_once()
+    records = sorted(world.log.read(sold.name), key=lambda record: codec.decode(record)["id"])
+    assert [codec.decode(record)["price"] for record in records] == [6, 7]
+    texts = [b'[1,"2024-02-29"]', b'[2,"2024-02-29"]']
+    assert [codec.decode_key(record) for record in records] == texts
+    assert [record.key for record in records] == codec.encode_keys(sold.name, texts)
+    assert verify(world, name).is_equal
+    spark.dataSource.register(MainstemDataSource)
+    options = {"kafka.bootstrap.servers": world.bootstrap, "subscribe": sold.name, "keyFormat": encoding}
+    rows = spark.read.format("mainstem").options(**options).load().select("key").collect()
+    assert sorted(bytes(row.key) for row in rows) == texts

@@ -135,6 +135,7 @@ def test_headers_are_read_when_they_are_asked_for() -> None:
         ({"kafka.security.protocol": "SASL_SSL"}, "sasl.mechanism"),
         ({"subscribe": "a/b"}, "invalid topic name"),
         ({"valueFormat": "xml"}, "unknown format 'xml': use one of json, avro, json-schema"),
+        ({"keyFormat": "xml"}, "unknown format 'xml': use one of text, avro, json-schema"),
         ({"valueFormat": "avro"}, "needs avroSchema .* or schemaRegistry"),
         ({"valueFormat": "avro", "avroSchema": "{}", "valueSchema": "a INT"}, "the Avro schema says the columns"),
         ({"valueFormat": "avro", "schemaRegistry": "sr:8081"}, "schemaRegistry is not an address"),

@@ -14,7 +14,7 @@ from mainstem.model import Position
 from mainstem.pipelines.app import App
 from mainstem.pipelines.deploy import deploy
 from mainstem.registry.registry import Registry
-from mainstem.registry.requests import LATEST
+from mainstem.registry.requests import LATEST, SchemaRequest
 from mainstem.schema.types import ENCODINGS, Encoding
 from mainstem.views.host.host import ViewHost
 from tests.views.hosting import DDL, KINDS, REQUESTS
@@ -104,3 +104,54 @@ def test_values_that_cannot_be_read_are_poison_with_the_reason(mainstem_log: Log
         "the value begins with no schema id,",
         "the value begins with no schema id,",
     ]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_views_of_encoded_keys_are_those_of_text_keys(mainstem_log: Log, tmp_path: Path, encoding: Encoding) -> None:
+    made, ends = [], []
+    for form in (encoding, None):
+        app = App(f"app-{uuid.uuid4().hex[:8]}")
+        topic = app.topic(f"flights-{uuid.uuid4()}", DDL, "origin", encoding=form, key_encoding=form)
+        for name, kind in KINDS.items():
+            app.view(name, topic, kind)
+        deploy(app, mainstem_log)
+        made.append(app)
+        codec = Codec(mainstem_log)
+        records = [(codec.encode_key(topic.name, row["origin"]), codec.encode(topic.name, row)) for row in FLIGHTS]
+        gone = (codec.encode_key(topic.name, "Zoë"), None)
+        ends.append(mainstem_log.append_many(topic.name, [*records, gone]))
+    encoded, plain = made
+    with hosted(encoded, mainstem_log, tmp_path / "a") as one, hosted(plain, mainstem_log, tmp_path / "b") as other:
+        for name in KINDS:
+            answers = [answer(host, name, end) for host, end in zip((one, other), ends, strict=True)]
+            assert one.verify(name).equal, name
+            assert answers[0] == answers[1], name
+
+
+def test_keys_of_other_schemas_are_one_key_and_one_that_cannot_be_read_is_a_dead_letter(
+    mainstem_log: Log, tmp_path: Path
+) -> None:
+    app = App(f"app-{uuid.uuid4().hex[:8]}")
+    topic = app.topic(f"flights-{uuid.uuid4()}", DDL, "miles", key_encoding="avro")
+    view = app.view("kv", topic, KINDS["kv"])
+    app.view("metrics", topic, KINDS["metrics"])
+    deploy(app, mainstem_log)
+    registry, keys = Registry(mainstem_log), []
+    for name in ("Key", "Other"):  # two schemas of one content: the bytes of a key differ
+        text = f'{{"type": "record", "name": "{name}", "fields": [{{"name": "miles", "type": "long"}}]}}'
+        keys.append(
+            b"\0" + registry.register(f"{name}-{topic.name}", SchemaRequest("AVRO", text)).id.to_bytes(4, "big")
+        )
+    bad = (keys[0], None)
+    rows = [(keys[0] + b"\x02", FLIGHTS[0]), (keys[1] + b"\x02", FLIGHTS[1]), (keys[0] + b"\x04", FLIGHTS[2])]
+    end = mainstem_log.append_many(topic.name, [*rows, (keys[1] + b"\x04", None), bad])
+    with hosted(app, mainstem_log, tmp_path) as host:
+        status = host.wait("kv", lambda status: status.position.covers(end), 60)
+        assert status.dead_letters == 1
+        found = host.query("kv", REQUESTS["kv"]).rows
+        assert found == [{"_key": "1", **FLIGHTS[1]}]
+        # Where keys do not matter, a record is read whatever its key is.
+        assert host.wait("metrics", lambda status: status.position.covers(end), 60).dead_letters == 0
+    [letter] = mainstem_log.read(view.dead_letter_topic)
+    assert letter.key == keys[0]
+    assert (dict(letter.headers)["mainstem.error"] or b"").startswith(b"the key cannot be read, or lacks a column")

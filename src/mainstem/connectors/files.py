@@ -26,6 +26,7 @@ from mainstem.errors import InputError
 from mainstem.lake.installed import require_iceberg
 from mainstem.model import Position
 from mainstem.schema.topic_schemas import lookup
+from mainstem.schema.types import TopicSchema
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
@@ -76,8 +77,8 @@ def load(
         known.add(identity)
         with ResumableLoad(log, topic, identity, again=options.again) as target:
             rows = file.encoded(key, options.derived)
-            if registered is not None and encoding is not None:
-                rows = _with_schema(log, registered, encoding, rows)
+            if registered is not None and (encoding is not None or registered.key_encoding is not None):
+                rows = _with_schemas(log, registered, key, rows)
             done = _with_file(done, target, rows, report)
         report.finish(path.stat().st_size)
     return replace(done, seconds=time.monotonic() - started_s)
@@ -158,12 +159,19 @@ def open_rows(path: Path, options: LoadOptions, rungs: dict[str, int] | None = N
     return CsvFile(path, nulls=options.nulls, delimiter=delimiter, rungs={} if rungs is None else rungs)
 
 
-def _with_schema(
-    log: Log, topic: RegisteredSchema, encoding: str, encoded: Iterator[EncodedRows]
+def _with_schemas(
+    log: Log, topic: RegisteredSchema, key: Sequence[str], encoded: Iterator[EncodedRows]
 ) -> Iterator[EncodedRows]:
-    """The rows with their values in the topic's encoding instead of JSON."""
-    from mainstem.encodings.encoders import encoder_of
+    """The rows with their keys and values in the topic's encodings instead of text and JSON."""
+    from mainstem.encodings.encoders import encoder_of, key_encoder_of
     from mainstem.encodings.json_values import encoded_values
 
-    encoder = encoder_of(log, topic.topic, topic.schema, encoding)
-    return (rows._replace(values=encoded_values(rows.values, encoder)) for rows in encoded)
+    encoder = None if topic.encoding is None else encoder_of(log, topic.topic, topic.schema, topic.encoding)
+    keys = None
+    if topic.key_encoding is not None and key:
+        columns = TopicSchema(tuple(map(topic.schema.column, key)))
+        keys = key_encoder_of(log, topic.topic, columns, topic.key_encoding)
+    for rows in encoded:
+        if encoder is not None:
+            rows = rows._replace(values=encoded_values(rows.values, encoder))
+        yield rows if keys is None or rows.keys is None else rows._replace(keys=keys.encode_texts(rows.keys))

@@ -3,7 +3,8 @@
 - ``encoded_records``: records for the API and the commands
 - ``topic_values``: encoding and decoding for programs
 - ``registration``: a topic's columns in its log and in the schema registry
-- ``encoders``: the encoder of a topic, whose schema it registers
+- ``encoders``: the encoders of a topic's values and keys, whose schemas it registers
+- ``key_encoder``, ``key_decoder``: key columns into encoded keys, and these as text
 - ``json_values``: encoded values as JSON, and JSON as encoded values
 - ``value_encoder``: columns into a topic's values
 - ``value_decoder``: values of any registered schema into columns

@@ -30,12 +30,18 @@ _SCALARS: Final = (
 )
 
 
-def avro_schema_of(topic: str, schema: TopicSchema) -> str:
-    """The Avro schema of a topic's columns, as JSON text. Raises DefinitionError for a name that Avro does not take."""
+def avro_schema_of(topic: str, schema: TopicSchema, *, nullable: bool = True) -> str:
+    """The Avro schema of a topic's columns, as JSON text. Raises DefinitionError for a name that Avro does not take.
+
+    Not ``nullable``: that of a key, whose columns are never null.
+    """
     name = re.sub(r"[^A-Za-z0-9_]", "_", topic)
     record = name if _NAME.fullmatch(name) else f"_{name}"
     fields = [(column.name, value_type(column.type)) for column in schema.columns]
-    return json.dumps(_record(record, fields, topic))
+    said = _record(record, fields, topic)
+    if not nullable:
+        said["fields"] = [{"name": each["name"], "type": each["type"][1]} for each in said["fields"]]
+    return json.dumps(said)
 
 
 def arrow_schema(schema: TopicSchema) -> pa.Schema:

@@ -1,4 +1,4 @@
-"""Records of encoded topics for the API and the commands: values are JSON there, and encoded in the log.
+"""Records of encoded topics for the API and the commands: keys are text and values JSON there, encoded in the log.
 
 What cannot be decoded is shown as it is. Contract: thread-safe; calls may block on the log. Arrow and the native
 kernels are loaded with the first encoded value.
@@ -6,55 +6,70 @@ kernels are loaded with the first encoded value.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mainstem.client.log import Log
-from mainstem.client.values import value_bytes
+from mainstem.client.values import key_bytes, value_bytes
 from mainstem.errors import AuthorizationError, SchemaError
 from mainstem.model import Record
 from mainstem.schema.topic_schemas import KnownSchemas
+from mainstem.schemas_topic.frames import KEY_HEADER, VALUE_HEADER
 
 if TYPE_CHECKING:
     from mainstem.encodings.topic_values import Codec
 
 _FRAMES: Final = (b"\x00", b"\x01")
-_VALUE_HEADER: Final = "__value_schema_id"
 
 
 class EncodedRecords:
-    """Values of a log's topics as JSON. The module's docstring has the contract."""
+    """Keys of a log's topics as text, values as JSON. The module's docstring has the contract."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._schemas = KnownSchemas(log)
 
     def shown(self, record: Record) -> Record:
-        """The record with its value as JSON, if its topic is encoded and the value can be read."""
-        value = record.value
-        if value is None or not (value[:1] in _FRAMES or any(name == _VALUE_HEADER for name, _ in record.headers)):
-            return record
-        if not self._is_encoded(record.topic):
-            return record
-        try:
-            return replace(record, value=self._codec.json_text(record))
-        except SchemaError:
-            return record
+        """The record with its key as text and its value as JSON, where they are encoded and can be read."""
+        names = {name for name, _ in record.headers}
+        if self._has_frame(record.key, KEY_HEADER in names) and self._encodings(record.topic)[0] is not None:
+            with contextlib.suppress(SchemaError):
+                record = replace(record, key=self._codec.decode_key(record))
+        if self._has_frame(record.value, VALUE_HEADER in names) and self._encodings(record.topic)[1] is not None:
+            with contextlib.suppress(SchemaError):
+                record = replace(record, value=self._codec.json_text(record))
+        return record
 
     def encoded(self, topic: str, values: Sequence[Any]) -> list[Any]:
         """Values as the topic has them. Raises SchemaError for one that does not fit its columns."""
-        if not self._is_encoded(topic):
+        if self._encodings(topic)[1] is None:
             return list(values)
         return list(self._codec.encode_many(topic, [value_bytes(value) for value in values]))
 
-    def _is_encoded(self, topic: str) -> bool:
+    def encoded_keys(self, topic: str, keys: Sequence[Any]) -> list[Any]:
+        """Keys as the topic has them. Raises SchemaError for one that does not fit its columns."""
+        if self._encodings(topic)[0] is None:
+            return list(keys)
+        return list(self._codec.encode_keys(topic, [key_bytes(key) for key in keys]))
+
+    def encoded_key(self, topic: str, key: Any) -> Any:
+        """One key as the topic has it."""
+        return self.encoded_keys(topic, [key])[0]
+
+    @staticmethod
+    def _has_frame(data: bytes | None, in_header: bool) -> bool:
+        return data is not None and (in_header or data[:1] in _FRAMES)
+
+    def _encodings(self, topic: str) -> tuple[str | None, str | None]:
+        """The encodings of a topic's keys and values."""
         try:
             known = self._schemas.schema(topic)
         except AuthorizationError:  # a user who may only write appends JSON, which every reader takes
-            return False
-        return known is not None and known.encoding is not None
+            return None, None
+        return (None, None) if known is None else (known.key_encoding, known.encoding)
 
     @functools.cached_property
     def _codec(self) -> Codec:

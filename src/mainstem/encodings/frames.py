@@ -38,13 +38,13 @@ def schema_id_of(value: bytes) -> tuple[SchemaId | None, int]:
     return None, 0
 
 
-def with_frames(values: pa.Array, headers: pa.Array) -> pa.Array:
-    """The values, with the frames that stand in headers in front of them. A tombstone stays one."""
+def with_frames(values: pa.Array, headers: pa.Array, name: str = VALUE_HEADER) -> pa.Array:
+    """The values (or keys), with the frames that stand in headers of this name in front. A tombstone stays one."""
     if headers.null_count == len(headers):
         return values
     found = {}
     for row in np.flatnonzero(np.asarray(headers.is_valid())).tolist():
-        frame = header_frame((each["key"], each["value"]) for each in headers[row].as_py())
+        frame = header_frame(((each["key"], each["value"]) for each in headers[row].as_py()), name)
         if frame is not None and values[row].is_valid:
             found[row] = frame + values[row].as_py()
     if not found:
@@ -54,22 +54,22 @@ def with_frames(values: pa.Array, headers: pa.Array) -> pa.Array:
     return pc.replace_with_mask(values, pa.array(mask), pa.array(found.values(), pa.binary()))
 
 
-def without_frames(headers: pa.Array) -> pa.Array:
-    """The headers without those that name a value's schema: of values that are JSON by now."""
+def without_frames(headers: pa.Array, *names: str) -> pa.Array:
+    """The headers without those of these names: of keys and values that are text and JSON by now."""
     kept = [
-        None if each is None else [pair for pair in each if pair["key"] != VALUE_HEADER] for each in headers.to_pylist()
+        None if each is None else [pair for pair in each if pair["key"] not in names] for each in headers.to_pylist()
     ]
     return pa.array(kept, headers.type)
 
 
-def header_frame(headers: Any) -> bytes | None:
-    """The frame among a record's headers, pairs of a name and bytes; the last one counts.
+def header_frame(headers: Any, wanted: str = VALUE_HEADER) -> bytes | None:
+    """The frame among a record's headers, pairs of a name and bytes; the last one of the wanted name counts.
 
     For Protobuf the message's place in its schema follows the global id.
     """
     frame = None
     for name, value in headers:
-        if name == VALUE_HEADER and value is not None and len(value) >= GUID_FRAME_BYTES and value[0] == 1:
+        if name == wanted and value is not None and len(value) >= GUID_FRAME_BYTES and value[0] == 1:
             frame = value
     return frame
 

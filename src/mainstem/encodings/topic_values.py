@@ -1,7 +1,7 @@
-"""``Codec``: values of encoded topics for programs that append to a log and read it.
+"""``Codec``: keys and values of encoded topics for programs that append to a log and read it.
 
     codec = ms.Codec(log)
-    log.append("orders", codec.encode("orders", {"id": 1}), key=1)
+    log.append("orders", codec.encode("orders", {"id": 1}), key=codec.encode_key("orders", 1))
     rows = [codec.decode(record) for record in log.read("orders")]
 
 A topic's columns and schema are kept for some seconds. Thread-safe.
@@ -16,11 +16,13 @@ from typing import Any
 import pyarrow as pa
 
 from mainstem.client.log import Log
-from mainstem.client.values import value_bytes
+from mainstem.client.values import key_bytes, value_bytes
 from mainstem.clock import Clock
-from mainstem.encodings.encoders import encoder_of
+from mainstem.encodings.encoders import encoder_of, key_encoder_of
 from mainstem.encodings.frames import header_frame
 from mainstem.encodings.json_values import JsonValues, encoded_values, json_values, numbered
+from mainstem.encodings.key_decoder import KeyDecoder
+from mainstem.encodings.key_encoder import KeyEncoder
 from mainstem.encodings.value_decoder import SchemaDecoder
 from mainstem.encodings.value_encoder import ValueEncoder
 from mainstem.encodings.writer_schemas import WriterSchemas
@@ -28,10 +30,11 @@ from mainstem.errors import SchemaError
 from mainstem.model import Record
 from mainstem.registry.registry import registry_of
 from mainstem.schema.topic_schemas import KnownSchemas, RegisteredSchema
+from mainstem.schemas_topic.frames import KEY_HEADER
 
 
 class Codec:
-    """Encodes and decodes the values of a log's topics. The module's docstring has the contract."""
+    """Encodes and decodes the keys and values of a log's topics. The module's docstring has the contract."""
 
     def __init__(self, log: Log, clock: Clock | None = None) -> None:
         self._log = log
@@ -39,6 +42,7 @@ class Codec:
         self._decoder = SchemaDecoder(WriterSchemas(registry_of(log)))
         self._lock = threading.Lock()
         self._encoders: dict[RegisteredSchema, ValueEncoder] = {}
+        self._key_encoders: dict[RegisteredSchema, KeyEncoder] = {}
 
     def encoding(self, topic: str) -> str | None:
         """The topic's encoding; None for JSON, and for a topic without a registered schema."""
@@ -76,6 +80,37 @@ class Codec:
         except ValueError as error:
             raise SchemaError(_place(record) + ": the value is not JSON; read record.value") from error
 
+    def encode_key(self, topic: str, key: Any) -> bytes | None:
+        """A key as the topic has it, of what ``Log.append`` takes as a key; of several columns, a list of their values.
+
+        Keys of a topic whose keys are not encoded are text. Raises SchemaError for a key that does not fit its columns.
+        """
+        return self.encode_keys(topic, [key_bytes(key)])[0]
+
+    def encode_keys(self, topic: str, keys: list[bytes | None]) -> list[bytes | None]:
+        """Keys as text in the topic's encoding; None stays so. Raises SchemaError."""
+        known = self._topics.schema(topic)
+        if known is None or known.key_encoding is None or all(key is None for key in keys):
+            return keys
+        try:
+            array = pa.array([None if key is None else key.decode() for key in keys], pa.string())
+        except UnicodeDecodeError as error:
+            raise SchemaError(f"topic {topic}: a key is not UTF-8 text: {error}") from error
+        found: list[bytes | None] = self._key_encoder(known).encode_texts(array).to_pylist()
+        return found
+
+    def decode_key(self, record: Record) -> bytes | None:
+        """A record's key as the text that it is in a topic of text keys. Raises SchemaError."""
+        known = self._topics.schema(record.topic)
+        if record.key is None or known is None or known.key_encoding is None:
+            return record.key
+        frame = header_frame(record.headers, KEY_HEADER) or b""
+        found = KeyDecoder(self._decoder.schemas, known.key_columns).texts(pa.array([frame + record.key], pa.binary()))
+        if found.errors:
+            raise SchemaError(f"{_place(record)}: {found.errors[0]}")
+        text: bytes = found.keys[0].as_py()
+        return text
+
     def json_text(self, record: Record) -> bytes | None:
         """A record's value as JSON text, of all columns. Raises SchemaError for one that cannot be read."""
         known = self._topics.schema(record.topic)
@@ -100,6 +135,17 @@ class Codec:
             encoder = encoder_of(self._log, known.topic, known.schema, known.encoding)
             with self._lock:
                 self._encoders[known] = encoder
+        return encoder
+
+    def _key_encoder(self, known: RegisteredSchema) -> KeyEncoder:
+        with self._lock:
+            encoder = self._key_encoders.get(known)
+        if encoder is None:
+            if known.key_columns is None or known.key_encoding is None:
+                raise SchemaError(f"topic {known.topic} declares no key columns, so its keys cannot be encoded")
+            encoder = key_encoder_of(self._log, known.topic, known.key_columns, known.key_encoding)
+            with self._lock:
+                self._key_encoders[known] = encoder
         return encoder
 
 

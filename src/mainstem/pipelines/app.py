@@ -77,14 +77,18 @@ class App:
         compacted: bool = False,
         configs: Mapping[str, str] | None = None,
         encoding: Encoding | None = None,
+        key_encoding: Encoding | None = None,
     ) -> Topic:
         """Declare a topic. ``schema``: a dataclass, a pydantic model, or a Spark DDL string.
 
         ``encoding``: ``"avro"``, ``"json-schema"`` or ``"protobuf"`` for values that begin with the id of a schema, as
         Confluent's serializers write them; the schema is made of the columns. Without it values are plain JSON.
+        ``key_encoding``: the same for keys, which are text without it.
         """
         settings = MappingProxyType(dict(configs or {}))
-        topic = Topic(name, schema, _key_columns(key), partitions, compacted, settings, _caller(), encoding)
+        topic = Topic(
+            name, schema, _key_columns(key), partitions, compacted, settings, _caller(), encoding, key_encoding
+        )
         return self._add_topic(topic)
 
     def postgres(
@@ -257,11 +261,12 @@ class App:
             )
         if topic.compacted and not topic.key:
             raise DefinitionError(f"{topic.where}: topic {topic.name} is compacted, so it needs a key")
-        if topic.encoding is not None and topic.encoding not in ENCODINGS:
-            raise DefinitionError(
-                f"{topic.where}: unknown encoding {topic.encoding!r} of topic {topic.name}: use one of "
-                f"{', '.join(ENCODINGS)}, or leave it out for plain JSON"
-            )
+        for word, encoding in (("encoding", topic.encoding), ("key_encoding", topic.key_encoding)):
+            if encoding is not None and encoding not in ENCODINGS:
+                raise DefinitionError(
+                    f"{topic.where}: unknown {word} {encoding!r} of topic {topic.name}: use one of "
+                    f"{', '.join(ENCODINGS)}, or leave it out for plain {'JSON' if word == 'encoding' else 'text'}"
+                )
         self._topics[topic.name] = topic
         return topic
 

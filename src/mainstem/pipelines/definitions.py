@@ -41,7 +41,8 @@ class Topic:
 
     ``schema`` is what the user gave: a dataclass, a pydantic model, a DDL string, or None when the topic's registered
     schema shall be used. ``key`` are the key's columns; none means records without a key.
-    ``encoding`` is the form of its values, None for plain JSON. ``stands_for`` is the topic that it will be compared
+    ``encoding`` is the form of its values, None for plain JSON, ``key_encoding`` that of its keys, None for text.
+    ``stands_for`` is the topic that it will be compared
     with, while a new version of a pipeline derives into it.
     """
 
@@ -53,6 +54,7 @@ class Topic:
     configs: Mapping[str, str] = field(default_factory=dict, hash=False)
     where: str = field(default="", compare=False)
     encoding: str | None = None
+    key_encoding: str | None = None
     stands_for: str = ""
     captured: bool = False
     """Whether a capture makes it, and knows its columns and key from the database."""

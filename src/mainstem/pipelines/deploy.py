@@ -34,8 +34,8 @@ def deploy(app: App, log: Log) -> None:
     """
     schemas = {topic.name: _schema(topic) for topic in app.topics.values() if topic.schema is not None}
     for topic in app.topics.values():
-        if topic.encoding is not None and topic.name in schemas:
-            _check_encoding(topic, schemas[topic.name])
+        if topic.name in schemas:
+            _check_encodings(topic, schemas[topic.name])
     _check_view_columns(app, schemas)
     for name in (PROGRESS_TOPIC, STATES_TOPIC, SCHEMAS_TOPIC):
         log.create_topic(name, partitions=1, configs=SYSTEM_TOPIC_CONFIGS, exist_ok=True)
@@ -49,7 +49,7 @@ def deploy(app: App, log: Log) -> None:
     for name, schema in schemas.items():
         topic = app.topics[name]
         try:
-            register_topic(log, name, schema, topic.key, topic.encoding)
+            register_topic(log, name, schema, topic.key, topic.encoding, topic.key_encoding)
         except SchemaError as error:
             raise DefinitionError(f"{topic.where}: {error}") from error
     _drop_progress_of_former_pipelines(app, log)
@@ -112,12 +112,16 @@ def _schema(topic: Topic) -> TopicSchema:
     return schema
 
 
-def _check_encoding(topic: Topic, schema: TopicSchema) -> None:
-    from mainstem.encodings.encoders import schema_text  # loads Arrow, which topics of JSON do not need
+def _check_encodings(topic: Topic, schema: TopicSchema) -> None:
+    if topic.encoding is None and (topic.key_encoding is None or not topic.key):
+        return
+    from mainstem.encodings.encoders import key_schema_text, schema_text  # loads Arrow, which other topics do not need
 
-    assert topic.encoding is not None
     try:
-        schema_text(topic.name, schema, topic.encoding)
+        if topic.encoding is not None:
+            schema_text(topic.name, schema, topic.encoding)
+        if topic.key_encoding is not None and topic.key:
+            key_schema_text(topic.name, TopicSchema(tuple(map(schema.column, topic.key))), topic.key_encoding)
     except DefinitionError as error:
         raise DefinitionError(f"{topic.where}: {error}") from error
 

@@ -1,7 +1,8 @@
 """The schemas of all topics, kept in a compacted topic of the log itself: ``__mainstem_schemas``.
 
 Key = the topic's name, value = ``{"columns": [{"name", "type", "nullable"}], "key": [column, …], "version": n}`` and,
-where there is one, ``"ddl"`` and ``"encoding"``. The latest record of a topic is its schema; versions count up from 1.
+where there is one, ``"ddl"``, ``"encoding"`` and ``"key_encoding"``. The latest record of a topic is its schema;
+versions count up from 1.
 It works on any Kafka-protocol log. Functions; as thread-safe as the log they are given.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mainstem.client.log import Log
@@ -31,7 +32,8 @@ _TOPICS_KEPT: Final = 1_000
 class RegisteredSchema:
     """A topic's schema as registered, with the columns that make its key.
 
-    ``encoding``: the form of its values, one of ``types.ENCODINGS``; None for plain JSON.
+    ``encoding``: the form of its values, one of ``types.ENCODINGS``; None for plain JSON. ``key_encoding``: that of its
+    keys; None for text.
     """
 
     topic: str
@@ -39,10 +41,21 @@ class RegisteredSchema:
     key: tuple[str, ...]
     version: int
     encoding: str | None = None
+    key_encoding: str | None = None
+
+    @property
+    def key_columns(self) -> TopicSchema | None:
+        """The columns that make the key; None without any."""
+        return TopicSchema(tuple(map(self.schema.column, self.key))) if self.key else None
 
 
 def register(
-    log: Log, topic: str, schema: TopicSchema, key: Sequence[str] = (), encoding: str | None = None
+    log: Log,
+    topic: str,
+    schema: TopicSchema,
+    key: Sequence[str] = (),
+    encoding: str | None = None,
+    key_encoding: str | None = None,
 ) -> RegisteredSchema:
     """Make ``schema`` the topic's schema; what is registered already is left alone.
 
@@ -51,12 +64,15 @@ def register(
     for name in key:
         schema.column(name)
     known = lookup(log, topic)
-    if known is not None and (known.schema, known.key, known.encoding) == (schema, tuple(key), encoding):
+    version = 1 if known is None else known.version + 1
+    registered = RegisteredSchema(topic, schema, tuple(key), version, encoding, key_encoding)
+    if known is not None and replace(registered, version=known.version) == known:
         return known
-    registered = RegisteredSchema(topic, schema, tuple(key), 1 if known is None else known.version + 1, encoding)
     value = {**schema.to_json(), "key": list(key), "version": registered.version}
     if encoding is not None:
         value["encoding"] = encoding
+    if key_encoding is not None:
+        value["key_encoding"] = key_encoding
     _create_topic(log)
     log.append(SCHEMAS_TOPIC, value, key=topic)
     return registered
@@ -109,10 +125,11 @@ def _read(topic: str, value: bytes) -> RegisteredSchema:
     try:
         document: dict[str, Any] = json.loads(value)
         key = tuple(str(name) for name in document.get("key", ()))
-        encoding = document.get("encoding")
-        if encoding is not None and encoding not in ENCODINGS:
-            raise SchemaError(f"unknown encoding {encoding!r}; use a newer release")
+        encodings = document.get("encoding"), document.get("key_encoding")
+        for encoding in encodings:
+            if encoding is not None and encoding not in ENCODINGS:
+                raise SchemaError(f"unknown encoding {encoding!r}; use a newer release")
         schema = TopicSchema.from_json(document)
-        return RegisteredSchema(topic, schema, key, int(document.get("version", 1)), encoding)
+        return RegisteredSchema(topic, schema, key, int(document.get("version", 1)), *encodings)
     except (ValueError, TypeError, AttributeError, SchemaError, OverflowError, RecursionError) as error:
         raise SchemaError(f"the schema registered for topic {topic!r} cannot be read: {error}") from error

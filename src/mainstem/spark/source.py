@@ -94,7 +94,9 @@ def _resolved(options: ReadOptions) -> ReadOptions:
     """With the reader's Avro schema among them: without one that was given, the registry's latest of the topic."""
     values = options.values
     if _is_registered(options) and values.encoding is None and values.avro_schema is None:
-        return replace(options, values=replace(values, encoding=_registered(options).encoding))
+        registered = _registered(options)
+        has_keys = values.has_encoded_keys or registered.key_encoding is not None
+        return replace(options, values=replace(values, encoding=registered.encoding, has_encoded_keys=has_keys))
     if values.registry is None or values.avro_schema is not None:
         return options
     if len(options.topics) != 1:

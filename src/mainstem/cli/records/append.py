@@ -52,6 +52,7 @@ def append(  # noqa: PLR0913 - a command's options are its parameters
 ) -> None:
     """Append to a topic. Prints the position just after it, once it is durable."""
     from mainstem.client.records import NewRecord
+    from mainstem.encodings.encoded_records import encoded_records
 
     if tombstone and (value is not None or key is None):
         raise InputError("--tombstone needs --key, and takes no VALUE: a tombstone is a record without a value")
@@ -74,7 +75,8 @@ def append(  # noqa: PLR0913 - a command's options are its parameters
     blocks = _lines() if has_lines else [[None if value is None else value.encode()]]
     with connect(bootstrap) as log:
         values = _ready(log, topic, blocks, validate=validate, has_lines=has_lines)
-        counted = _Counted(NewRecord(one, key, headers, partition) for one in values)
+        stored = encoded_records(log).encoded_key(topic, key)
+        counted = _Counted(NewRecord(one, stored, headers, partition) for one in values)
         position = log.append_many(topic, counted)
     _show(topic, counted.records, position, as_json=json)
 
@@ -91,13 +93,14 @@ def _append_with_options(
     topic: str, record: NewRecord, options: AppendOptions, bootstrap: str, wanted: _Wanted
 ) -> None:
     """Append one record under conditions, or with an idempotency key."""
+    from mainstem.encodings.encoded_records import encoded_records
+
     if record.value is None and not wanted.tombstone:
         raise InputError("conditions and idempotency keys are for one record: give a VALUE, or --tombstone")
     with connect(bootstrap) as log:
         [value] = _as_stored(log, topic, validate=wanted.validate)([record.value])
-        position = log.append(
-            topic, value, key=record.key, headers=record.headers, partition=record.partition, **options
-        )
+        key = encoded_records(log).encoded_key(topic, record.key)
+        position = log.append(topic, value, key=key, headers=record.headers, partition=record.partition, **options)
     _show(topic, 1, position, as_json=wanted.json)
 
 

@@ -48,18 +48,20 @@ def read(  # noqa: PLR0913 - a command's options are its parameters
     with connect(bootstrap) as log:
         begin, encoded = moment(start, topic), encoded_records(log)
         wanted = None if key is None else key.encode()
+        stored = encoded.encoded_key(topic, key)
         records: Follower | BoundedReader
         if follow:
             records = log.follow(topic, start=begin, on_damaged=on_damaged)
         elif key is None:
             records = log.read(topic, start=begin, end=moment(end, topic), limit=limit, on_damaged=on_damaged)
         else:
-            records = _of_key(log.read_key(topic, key, start=begin, end=moment(end, topic), on_damaged=on_damaged))
+            records = _of_key(log.read_key(topic, stored, start=begin, end=moment(end, topic), on_damaged=on_damaged))
         shown = 0
         for record in _naming_damage(records):
-            if wanted is not None and record.key != wanted:
+            readable = encoded.shown(record)
+            if wanted is not None and readable.key != wanted:
                 continue
-            _show(encoded.shown(record), as_json=json)
+            _show(readable, as_json=json)
             shown += 1
             if limit is not None and shown >= limit:
                 return

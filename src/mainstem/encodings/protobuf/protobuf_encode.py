@@ -49,7 +49,14 @@ def _messages(message: Any, columns: dict[str, pa.Array], count: int, prefix: by
         else:
             tables.program[row] = field.number << 3 | _wire(field), _wire(field), native.SINGLE
             tables.first[row], tables.second[row] = _values(tables, field, column)
+            if not field.has_presence and not message.GetOptions().map_entry:
+                _leave_out_defaults(field, tables.first[row], tables.second[row])
     return tables.written(count, prefix)
+
+
+def _leave_out_defaults(field: Any, first: Any, second: Any) -> None:
+    """A field without ``optional`` is not written where it has its default."""
+    second[(second if _wire(field) == wires.LENGTH else first) == 0] = -1
 
 
 class _Tables(NamedTuple):

@@ -66,7 +66,7 @@ def is_map(field: Any) -> bool:
 
 
 def scalar_json(value: Any, field: Any) -> Any:
-    """The value of a field that is no message, as JSON has it."""
+    """The value of a scalar field, as JSON has it."""
     if field.enum_type is not None:
         known = field.enum_type.values_by_number.get(value)
         return str(value) if known is None else known.name

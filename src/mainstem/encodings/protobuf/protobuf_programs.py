@@ -1,4 +1,4 @@
-"""What the native decoder has to know about a message: its program, and which parts of it columns ask for.
+"""Programs for the native decoder: the fields of a message, and which parts of it columns ask for.
 
 Natively read are messages of proto3, of any nesting. A column that asks for what no column natively takes from such a
 field (a map as text, for example) makes that the whole message is read by Protobuf's own library. Pure; kept by message

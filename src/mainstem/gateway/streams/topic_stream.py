@@ -42,13 +42,17 @@ _KEY_RECORDS_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class TopicStart:
-    """Where a reader begins, and what it wants. ``by_index``: its key's past is found through the key index."""
+    """Where a reader begins, and what it wants. ``by_index``: its key's past is found through the key index.
+
+    ``key`` is the wanted key as the topic has it; ``wanted`` has it as records are shown.
+    """
 
     topic: str
     offsets: Offsets
     wanted: RecordFilter
     by_index: bool
     on_damaged: OnDamaged
+    key: bytes | None
 
 
 class TopicStreams:
@@ -168,8 +172,10 @@ class _Reader:
 def _start(log: Log, topic: str, words: str, wanted: RecordFilter, on_damaged: OnDamaged) -> TopicStart:
     reader = log.read(topic, start=moment(words, topic))
     offsets = offsets_in(reader.position)
+    key: bytes | None = None
     if wanted.key is not None:
-        wanted = RecordFilter(wanted.key, partition_for(wanted.key, len(offsets)), wanted.route)
+        key = encoded_records(log).encoded_key(topic, wanted.key)
+        wanted = RecordFilter(wanted.key, partition_for(key, len(offsets)), wanted.route)
     for tp, beginning in log.beginning(topic).items():
         offset = offsets.get(tp.partition, 0)
         if offset < beginning and tp.partition in wanted.of(offsets):
@@ -179,19 +185,19 @@ def _start(log: Log, topic: str, words: str, wanted: RecordFilter, on_damaged: O
     by_index = False
     if wanted.key is not None:
         end = Position.of(topic, wanted.partition or 0, 0)
-        by_index = log.read_key(topic, wanted.key, end=end, partition=wanted.partition).scan_reason is None
-    return TopicStart(topic, offsets, wanted, by_index, on_damaged)
+        by_index = log.read_key(topic, key, end=end, partition=wanted.partition).scan_reason is None
+    return TopicStart(topic, offsets, wanted, by_index, on_damaged, key)
 
 
 def _past_piece(log: Log, start: TopicStart, offsets: Offsets, end: Offsets) -> Piece:
     """A bounded piece of what lies between two positions; its end is how far it got."""
     topic, wanted, shown = start.topic, start.wanted, encoded_records(log).shown
     until = _position(topic, wanted.of(end))
-    if start.by_index and wanted.key is not None:
+    if start.by_index and start.key is not None:
         begin = _position(topic, wanted.of(offsets))
         by_key = log.read_key(
             topic,
-            wanted.key,
+            start.key,
             start=begin,
             end=until,
             partition=wanted.partition,
@@ -211,8 +217,10 @@ def _past_piece(log: Log, start: TopicStart, offsets: Offsets, end: Offsets) -> 
         on_damaged=start.on_damaged,
     )
     for record in _up_to_damage(reader):
-        if wanted.takes(record):
-            records.append(shown(record))
+        if start.key is None or record.key == start.key:
+            record = shown(record)
+            if wanted.takes(record):
+                records.append(record)
         size_bytes += record.size_bytes + 1
         if size_bytes >= _PAST_BYTES:
             break

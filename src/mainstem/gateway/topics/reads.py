@@ -52,10 +52,11 @@ class ReadAnswer:
 
 def read(log: Log, what: BoundedRead, encoded: EncodedRecords) -> ReadAnswer:
     """Read from ``log``. Raises UnknownTopicError, PositionError, PositionFormatError, OffsetOutOfRangeError,
-    DamagedRecordsError.
+    DamagedRecordsError, SchemaError.
     """
     start, end = moment(what.start, what.topic), moment(what.end, what.topic)
-    reader = log.read(what.topic, start=start, end=end, key=what.key, limit=what.limit, on_damaged=what.on_damaged)
+    key = encoded.encoded_key(what.topic, what.key)
+    reader = log.read(what.topic, start=start, end=end, key=key, limit=what.limit, on_damaged=what.on_damaged)
     records: list[dict[str, Any]] = []
     size_bytes = 0
     for record in reader:

@@ -141,12 +141,13 @@ def append_records(log: Log, encoded: EncodedRecords, topic: str, body: AppendBo
     Raises UnknownTopicError, RecordTooLargeError, ConditionFailedError, UnsupportedFeatureError, SchemaError.
     """
     values = encoded.encoded(topic, [record.value for record in body.records])
+    keys = encoded.encoded_keys(topic, [record.key for record in body.records])
     if options:
         [one] = body.records
         placed: dict[str, Any] = {"partition": one.partition, "timestamp_ms": one.timestamp_ms}
-        return log.append(topic, values[0], key=one.key, headers=one.headers, **placed, **options)
-    return log.append_many(topic, map(_new_record, body.records, values))
+        return log.append(topic, values[0], key=keys[0], headers=one.headers, **placed, **options)
+    return log.append_many(topic, map(_new_record, body.records, keys, values))
 
 
-def _new_record(record: NewRecordBody, value: Any) -> NewRecord:
-    return NewRecord(value, record.key, record.headers, record.partition, record.timestamp_ms)
+def _new_record(record: NewRecordBody, key: Any, value: Any) -> NewRecord:
+    return NewRecord(value, key, record.headers, record.partition, record.timestamp_ms)

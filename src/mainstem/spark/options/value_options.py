@@ -7,7 +7,7 @@ a column with its text; ``deadLetterTopic`` has it appended to a topic, and no r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mainstem.errors import ConfigError
 from mainstem.model import is_topic_name
@@ -17,7 +17,7 @@ from mainstem.schema.types import ENCODINGS
 
 _OF_AVRO = ("avroSchema", "schemaRegistry", "schemaRegistryAuth")
 _OF_TYPED = ("columnNameOfCorruptRecord", "deadLetterTopic")
-VALUE_OPTIONS = ("valueFormat", *_OF_AVRO, *_OF_TYPED)
+VALUE_OPTIONS = ("keyFormat", "valueFormat", *_OF_AVRO, *_OF_TYPED)
 AVRO = "avro"
 """The value of ``valueFormat``, which also replaces ``valueSchema``: the Avro schema gives the columns."""
 CORRUPT_COLUMN = "_corrupt"
@@ -29,6 +29,7 @@ class ValueOptions:
     """``shown_corrupt``: the name of the column that the option adds. ``avro_schema`` is the reader's.
 
     ``encoding``: values have schemas in the registry of the log, and columns are those of the option valueSchema.
+    ``has_encoded_keys``: keys have schemas there, and are read as text.
     """
 
     shown_corrupt: str | None = None
@@ -37,6 +38,7 @@ class ValueOptions:
     avro_schema: str | None = None
     registry: AvroRegistry | None = None
     encoding: str | None = None
+    has_encoded_keys: bool = False
 
     @property
     def corrupt_column(self) -> str:
@@ -45,6 +47,15 @@ class ValueOptions:
     @classmethod
     def parse(cls, get: Callable[[str], str | None]) -> ValueOptions:
         """Read from all options of the source. Raises ConfigError, which names the option that is wrong."""
+        key_format = (get("keyFormat") or "text").lower()
+        if key_format not in ("text", *ENCODINGS):
+            raise ConfigError(
+                f"option keyFormat: unknown format {key_format!r}: use one of text, {', '.join(ENCODINGS)}"
+            )
+        return replace(cls._of_values(get), has_encoded_keys=key_format in ENCODINGS)
+
+    @classmethod
+    def _of_values(cls, get: Callable[[str], str | None]) -> ValueOptions:
         corrupt, dead = get("columnNameOfCorruptRecord"), get("deadLetterTopic")
         value_format = (get("valueFormat") or "json").lower()
         if value_format not in ("json", *ENCODINGS):

@@ -50,12 +50,13 @@ def part(
     as_table: bool = False,
     columns: Sequence[str] = (),
     on_damaged: OnDamaged = "stop",
-    encoding: str | None = None,
+    encodings: tuple[str | None, str | None] = (None, None),
 ) -> DataFrame:
     """A topic's content from its oldest record up to ``end``; with a schema its rows, else its records.
 
     ``as_table``: the latest value of each key at ``end``. ``columns``: which columns of the records to read, all if
-    empty. ``on_damaged``: whether to stop at unreadable records or to skip them. ``encoding``: of the topic's values.
+    empty. ``on_damaged``: whether to stop at unreadable records or to skip them. ``encodings``: of the topic's values
+    and keys.
     """
     numbers: dict[str, dict[str, int]] = {}
     for tp, offset in end.items():
@@ -69,13 +70,14 @@ def part(
         options["columns"] = ",".join(columns)
     if schema is not None:
         how = {"table": "true"} if as_table else {"mode": "DROPMALFORMED"}
-        options |= {"valueSchema": schema_of(schema).ddl_text(), **how, **value_format(encoding)}
+        options |= {"valueSchema": schema_of(schema).ddl_text(), **how, **formats(*encodings)}
     return _load(spark.read, spark, options)
 
 
-def value_format(encoding: str | None) -> dict[str, str]:
-    """The option of a topic whose values are encoded; nothing for plain JSON."""
-    return {} if encoding is None else {"valueFormat": encoding}
+def formats(encoding: str | None, key_encoding: str | None) -> dict[str, str]:
+    """The options of a topic whose values or keys are encoded; nothing for plain JSON and text."""
+    given = {"valueFormat": encoding, "keyFormat": key_encoding}
+    return {name: form for name, form in given.items() if form is not None}
 
 
 def _topic(bootstrap: str, topic: str, schema: Any) -> dict[str, str]:

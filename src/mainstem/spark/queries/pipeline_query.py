@@ -48,6 +48,7 @@ from mainstem.spark.sink.transactions import (
 from mainstem.spark.tasks import dead_letters
 
 if TYPE_CHECKING:
+    from mainstem.encodings.key_encoder import KeyEncoder
     from mainstem.encodings.value_encoder import ValueEncoder
 
 
@@ -79,7 +80,7 @@ class PipelineQuery(Query):
         self._run = None
         dead_letters.create(self._place.log, self.pipeline.dead_letter_topic)
         self._outputs = tuple(
-            replace(output, encoder=self._encoder(topic))
+            replace(output, encoder=self._encoder(topic), key_encoder=self._key_encoder(topic))
             for output, topic in zip(self._outputs, self.pipeline.outputs, strict=True)
         )
         return super().start(once=once)
@@ -91,6 +92,15 @@ class PipelineQuery(Query):
         from mainstem.encodings.encoders import encoder_of  # loads the native kernels
 
         return encoder_of(self._log, topic.schema_topic, self.schemas[topic.name], topic.encoding)
+
+    def _key_encoder(self, topic: Topic) -> KeyEncoder | None:
+        """How to write an output's keys. Raises SchemaError when its key columns do not fit the schema of its keys."""
+        if topic.key_encoding is None or not topic.key:
+            return None
+        from mainstem.encodings.encoders import key_encoder_of  # loads the native kernels
+
+        columns = TopicSchema(tuple(map(self.schemas[topic.name].column, topic.key)))
+        return key_encoder_of(self._log, topic.schema_topic, columns, topic.key_encoding)
 
     def write(self, frame: DataFrame, batch_id: int) -> None:
         """Steps 2, 3 and 4 of a micro-batch. The sink's run begins with the query's first one."""

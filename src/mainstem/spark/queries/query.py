@@ -23,7 +23,7 @@ from mainstem.spark.checkpoints.checkpoint import last_planned, query_id
 from mainstem.spark.checkpoints.nulled_values import NulledValues
 from mainstem.spark.checkpoints.progress_log import ProgressLog
 from mainstem.spark.options.options import BOOTSTRAP, LogOptions
-from mainstem.spark.queries.frames import stream, table, value_format
+from mainstem.spark.queries.frames import formats, stream, table
 from mainstem.spark.queries.input_watermarks import InputWatermarks
 from mainstem.spark.sink.sink_run import StepObserver, ignore_step
 
@@ -123,7 +123,7 @@ def _input(
             )
         is_small = sum(log.end(name).values()) <= BROADCAST_RECORDS_MAX
         options = {"checkpointLocation": place.checkpoint, "onDamaged": pipeline.on_damaged}
-        options |= value_format(encoding_of(entry.topic, log))
+        options |= formats(*encodings_of(entry.topic, log))
         return table(spark, bootstrap, name, schemas[name], options, is_small=is_small)
     # Each stream's offsets contain the ends of the tables, because only one of the streams may have new records.
     group = f"mainstem-{pipeline.name}"
@@ -135,16 +135,17 @@ def _input(
     if entry.name not in schemas:
         return _raw_stream(spark, bootstrap, entry.name, options)
     options |= {"deadLetterTopic": pipeline.dead_letter_topic, "checkpointLocation": place.checkpoint}
-    options |= value_format(encoding_of(entry, log))
+    options |= formats(*encodings_of(entry, log))
     return stream(spark, bootstrap, entry.name, schemas[entry.name], options)
 
 
-def encoding_of(topic: Topic, log: Log) -> str | None:
-    """The declared encoding of a topic; of one whose schema is not declared, the registered one."""
-    if topic.encoding is not None or topic.schema is not None:
-        return topic.encoding
+def encodings_of(topic: Topic, log: Log) -> tuple[str | None, str | None]:
+    """The declared encodings of a topic's values and keys; without a declared schema, the registered ones."""
+    if topic.schema is not None:
+        return topic.encoding, topic.key_encoding
     registered = lookup(log, topic.name)
-    return None if registered is None else registered.encoding
+    known = (None, None) if registered is None else (registered.encoding, registered.key_encoding)
+    return topic.encoding or known[0], topic.key_encoding or known[1]
 
 
 def _raw_stream(spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str]) -> DataFrame:

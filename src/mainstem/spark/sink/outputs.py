@@ -22,6 +22,7 @@ from mainstem.spark.sink.task_appender import HEADERS, Rows
 from mainstem.spark.tasks.json_encode import encode_keys, encode_values
 
 if TYPE_CHECKING:
+    from mainstem.encodings.key_encoder import KeyEncoder
     from mainstem.encodings.value_encoder import ValueEncoder
 
 _WHOSE = "_output"
@@ -32,7 +33,7 @@ class Output:
     """A topic that tasks write to. The values of ``json_columns`` are JSON text already.
 
     ``dead_letters`` is the topic for rows that cannot be records of the topic; with None these rows are dropped.
-    ``encoder`` writes the values; without it they are JSON.
+    ``encoder`` writes the values; without it they are JSON. ``key_encoder`` writes the keys; without it they are text.
     """
 
     topic: str
@@ -40,6 +41,7 @@ class Output:
     json_columns: frozenset[str]
     dead_letters: str | None = None
     encoder: ValueEncoder | None = None
+    key_encoder: KeyEncoder | None = None
 
 
 def combined(frames: Sequence[DataFrame]) -> DataFrame:
@@ -92,7 +94,11 @@ def _records(arrow_batch: pa.RecordBatch, output: Output) -> Iterator[tuple[str,
             yield from _dead_letters(arrow_batch.filter(pa.array(rows)), output, reason)
         arrow_batch = arrow_batch.filter(pa.array(kept)) if refused else arrow_batch
     if arrow_batch.num_rows:
-        yield output.topic, Rows(values, encode_keys(arrow_batch, output.key))
+        keys = output.key_encoder
+        yield (
+            output.topic,
+            Rows(values, encode_keys(arrow_batch, output.key) if keys is None else keys.encode(arrow_batch)),
+        )
 
 
 def _dead_letters(refused: pa.RecordBatch, output: Output, reason: str) -> Iterator[tuple[str, Rows]]:

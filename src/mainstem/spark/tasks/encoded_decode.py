@@ -1,4 +1,4 @@
-"""Values of encoded topics, as a task's decoder: schemas come from the registry in the log that is read.
+"""Keys and values of encoded topics, as a task's decoder: schemas come from the registry in the log that is read.
 
 A worker process keeps the schemas that it has asked for; a fork begins with none. See ``encodings.value_decoder``.
 """
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from mainstem.encodings.key_decoder import KeyDecoder
 from mainstem.encodings.value_decoder import SchemaDecoder
 from mainstem.encodings.writer_schemas import WriterSchemas
 from mainstem.registry.registry import registry_of
@@ -50,3 +51,17 @@ class EncodedDecoder:
         if self.log not in known:
             known[self.log] = SchemaDecoder(WriterSchemas(registry_of(opened(self.log))))
         return known[self.log]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedKeys:
+    """A ``typed_scan.KeyTextReader`` for keys with schemas in the registry of a log."""
+
+    log: LogOptions
+
+    def with_texts(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """The records, which have headers, with their keys as text; one that cannot be read stays as it is."""
+        decoder = KeyDecoder(EncodedDecoder(self.log).value_decoder().schemas)
+        at = records.schema.get_field_index("key")
+        texts = decoder.texts(records.column("key"), records.column("headers")).keys
+        return records.set_column(at, records.schema.field(at), texts)

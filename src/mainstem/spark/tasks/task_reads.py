@@ -20,7 +20,7 @@ from mainstem.spark.options.read_options import ReadOptions
 from mainstem.spark.tasks.local_segments import may_be_read
 from mainstem.spark.tasks.ranges import OffsetRange, ScanPartition, TableRead
 from mainstem.spark.tasks.scan import ScanOptions, read_range
-from mainstem.spark.tasks.typed_scan import TypedOptions, ValueDecoder, read_rows, read_table
+from mainstem.spark.tasks.typed_scan import KeyTextReader, TypedOptions, ValueDecoder, read_rows, read_table
 
 
 def read_partition(partition: InputPartition, options: ReadOptions, schema: StructType) -> Iterator[Any]:
@@ -41,7 +41,11 @@ def _ranges(partition: ScanPartition, options: ReadOptions, wanted: pa.Schema) -
                     nulled_values.write(options.checkpoint, part.topic_partition, part.start, nulled)
                 continue
             names = [decoded_name(name) for name in wanted.names]
-            for records in read_range(client, part, _scan(options, frozenset(names), partition)):
+            keys = _key_reader(options) if "key" in names else None
+            read = frozenset(names) if keys is None else frozenset({*names, "headers"})
+            for records in read_range(client, part, _scan(options, read, partition)):
+                if keys is not None:
+                    records = keys.with_texts(records)
                 columns = [records.column(name).cast(field.type) for name, field in zip(names, wanted, strict=True)]
                 yield pa.RecordBatch.from_arrays(columns, schema=wanted)
 
@@ -89,4 +93,14 @@ def _typed(options: ReadOptions, wanted: pa.Schema, partition: InputPartition) -
 
         decoder = EncodedDecoder(options.log)
     scan = _scan(options, frozenset(), partition)
-    return TypedOptions(wanted, mode, scan, values.corrupt_column, values.dead_letter_topic, decoder)
+    keys = _key_reader(options)
+    return TypedOptions(wanted, mode, scan, values.corrupt_column, values.dead_letter_topic, decoder, keys)
+
+
+def _key_reader(options: ReadOptions) -> KeyTextReader | None:
+    """The reader of encoded keys; None where keys are text."""
+    if not options.values.has_encoded_keys:
+        return None
+    from mainstem.spark.tasks.encoded_decode import EncodedKeys  # as above
+
+    return EncodedKeys(options.log)

@@ -60,6 +60,13 @@ class ValueDecoder(Protocol):
         """Why a value that gave no row did not."""
 
 
+class KeyTextReader(Protocol):
+    """How encoded keys become text."""
+
+    def with_texts(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """The records, which have headers, with their keys as text."""
+
+
 @dataclass(frozen=True, slots=True)
 class TypedOptions:
     """``schema``: the columns of the rows, ``corrupt`` and those of ``PLACE_COLUMNS`` where they are asked for."""
@@ -70,6 +77,7 @@ class TypedOptions:
     corrupt: str | None = None
     dead_letters: str | None = None
     decoder: ValueDecoder = field(default_factory=JsonDecoder)
+    keys: KeyTextReader | None = None
 
     @property
     def value_schema(self) -> pa.Schema:
@@ -220,7 +228,7 @@ def read_table(
     client: WireClient, topic_id: str, wanted: OffsetRange, options: TypedOptions
 ) -> Iterator[pa.RecordBatch]:
     """The latest value of each key of the partition before the range's end."""
-    identity = (topic_id, wanted.topic_partition, f"{options.decoder!r} {options.schema}")
+    identity = (topic_id, wanted.topic_partition, f"{options.decoder!r} {options.keys!r} {options.schema}")
     kept = _KEPT.get(identity)
     if kept is None or kept.next_offset > wanted.end:  # an earlier micro-batch is run again: it needs the table of then
         kept = _Kept(wanted.start, [])
@@ -240,8 +248,12 @@ def _brought_up(kept: _Kept, client: WireClient, wanted: OffsetRange, options: T
     missing = OffsetRange(wanted.topic_partition, kept.next_offset, wanted.end)
     place = (PLACE_COLUMNS[name] for name in options.schema.names if name in PLACE_COLUMNS)
     columns = frozenset({"key", "value", "offset", *place, *_with_headers(options)})
+    if options.keys is not None:
+        columns |= {"headers"}
     parts = kept.parts
     for records in _in_folds(read_range(client, missing, replace(options.scan, columns=columns))):
+        if options.keys is not None:
+            records = options.keys.with_texts(records)
         parts = _folded(parts, _latest(records), client, options, wanted.topic_partition)
     return _Kept(wanted.end, parts)
 

@@ -1,4 +1,4 @@
-"""Records of encoded topics for a comparison: both sides as JSON of the topic's columns.
+"""Records of encoded topics for a comparison: keys of both sides as text, values as JSON of the topic's columns.
 
 Bytes cannot be compared: a value names the schema that it was written with, and columns may have come since. A value
 that cannot be read stays as it is, and differs. Runs in tasks.
@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from mainstem.encodings.encoders import schema_text, writer_schema
 from mainstem.encodings.frames import SchemaId
 from mainstem.encodings.json_values import json_values
+from mainstem.encodings.key_decoder import KeyDecoder
 from mainstem.encodings.value_decoder import SchemaDecoder
 from mainstem.encodings.value_encoder import ValueEncoder
 from mainstem.encodings.writer_schemas import WriterSchema
@@ -48,15 +49,21 @@ def values_as_json(values: pa.Array, encoder: ValueEncoder) -> pa.Array:
     return json_values(values, None, encoder.columns, SchemaDecoder(_OneSchema(writer_schema(encoder)))).values
 
 
-def records_as_json(records: DataFrame, columns: TopicSchema, log: LogOptions) -> DataFrame:
-    """The records, which have headers, with their values as JSON."""
-    return records.mapInArrow(functools.partial(_as_json, columns=columns, log=log), _COLUMNS)
+def records_as_json(
+    records: DataFrame, columns: TopicSchema | None, key: TopicSchema | None, log: LogOptions
+) -> DataFrame:
+    """The records, which have headers, with their keys as text and their values as JSON, where they are encoded."""
+    return records.mapInArrow(functools.partial(_as_json, columns=columns, key=key, log=log), _COLUMNS)
 
 
-def _as_json(batches: Iterator[pa.RecordBatch], *, columns: TopicSchema, log: LogOptions) -> Iterator[pa.RecordBatch]:
+def _as_json(
+    batches: Iterator[pa.RecordBatch], *, columns: TopicSchema | None, key: TopicSchema | None, log: LogOptions
+) -> Iterator[pa.RecordBatch]:
     decoder = EncodedDecoder(log).value_decoder()
     for arrow_batch in batches:
-        found = json_values(arrow_batch.column("value"), arrow_batch.column("headers"), columns, decoder)
-        at = arrow_batch.schema.get_field_index("value")
-        shown = arrow_batch.set_column(at, "value", found.values)
-        yield shown.select(["key", "value", "partition", "offset", "timestamp"])
+        made = {name: arrow_batch.column(name) for name in ("key", "value", "partition", "offset", "timestamp")}
+        if columns is not None:
+            made["value"] = json_values(made["value"], arrow_batch.column("headers"), columns, decoder).values
+        if key is not None:
+            made["key"] = KeyDecoder(decoder.schemas, key).texts(made["key"], arrow_batch.column("headers")).keys
+        yield pa.RecordBatch.from_pydict(made)

@@ -56,7 +56,7 @@ from mainstem.spark.queries.failures import cause
 from mainstem.spark.queries.frames import part
 from mainstem.spark.queries.pipeline_checks import call, schemas_of
 from mainstem.spark.queries.pipeline_query import PipelineQuery
-from mainstem.spark.queries.query import BROADCAST_RECORDS_MAX, QueryPlace, encoding_of, input_frames
+from mainstem.spark.queries.query import BROADCAST_RECORDS_MAX, QueryPlace, encodings_of, input_frames
 from mainstem.spark.schemas import for_writing
 from mainstem.spark.sink.outputs import Output, combined
 from mainstem.spark.verification.caveats import Plan, removed_before, table_caveats, topic_caveats, version_caveats
@@ -263,7 +263,7 @@ class Verification:
 
     def _input(self, entry: Input, progress: Progress, inputs: Mapping[str, TopicDescription]) -> DataFrame:
         topic = entry.topic if isinstance(entry, Table) else entry
-        how: dict[str, Any] = {"on_damaged": self._pipeline.on_damaged, "encoding": encoding_of(topic, self._log)}
+        how: dict[str, Any] = {"on_damaged": self._pipeline.on_damaged, "encodings": encodings_of(topic, self._log)}
         if isinstance(entry, Table):
             end = progress.tables.restrict([entry.topic.name])
             schema = self._schemas[entry.topic.name]
@@ -278,10 +278,12 @@ class Verification:
 
     def _written(self, topic: Topic, sink: Position, begins: Position) -> DataFrame:
         end = _up_to(sink, begins)
-        if topic.encoding is None:
+        if topic.encoding is None and topic.key_encoding is None:
             return part(self._spark, self._options.bootstrap, end, columns=_RECORD_COLUMNS)
         records = part(self._spark, self._options.bootstrap, end, columns=(*_RECORD_COLUMNS, "headers"))
-        return records_as_json(records, self._derived[topic.name], self._options)
+        columns = self._derived[topic.name]
+        key = TopicSchema(tuple(map(columns.column, topic.key))) if topic.key_encoding and topic.key else None
+        return records_as_json(records, columns if topic.encoding else None, key, self._options)
 
     def _behind(self, topic: str, sink: Position) -> int:
         """The number of records after the offsets that the pipeline reported, as far as they are counted."""

@@ -30,26 +30,33 @@ class TopicValues(NamedTuple):
 def values_of_view(view: View, log: Log, *, is_derived: bool) -> TopicValues:
     """Look up what a view's topic holds. Raises NotYetError, DefinitionError, SchemaError."""
     topic = view.topic
-    schema, key, encoding = None, topic.key, topic.encoding
+    schema, key, encoding, key_encoding = None, topic.key, topic.encoding, topic.key_encoding
     if topic.schema is not None:
         schema = schema_of(topic.schema)
     else:
         registered = lookup(log, topic.name)
         if registered is not None:
             schema, key, encoding = registered.schema, key or registered.key, encoding or registered.encoding
+            key_encoding = key_encoding or registered.key_encoding
     if schema is None and (encoding is not None or (view.kind.needs_schema and is_derived)):
         raise NotYetError(
             f"for the schema of topic {topic.name}, which its pipeline or capture registers when it starts"
         )
-    encoded = None if schema is None or encoding is None else _encoded(schema, log)
+    columns = TopicSchema(tuple(map(schema.column, key))) if schema is not None and key else None
+    encoded = None
+    if encoding is not None or key_encoding is not None:
+        encoded = _encoded(log, schema if encoding is not None else None, key_encoding is not None, columns)
     return TopicValues(
         schema if view.kind.needs_schema else None, key if view.kind.needs_schema else topic.key, encoded
     )
 
 
-def _encoded(schema: TopicSchema, log: Log) -> EncodedValues:
+def _encoded(log: Log, schema: TopicSchema | None, has_keys: bool, key: TopicSchema | None) -> EncodedValues:
+    from mainstem.encodings.key_decoder import KeyDecoder
     from mainstem.encodings.value_decoder import SchemaDecoder  # loads native kernels, which JSON does not need
     from mainstem.encodings.writer_schemas import WriterSchemas
     from mainstem.registry.registry import registry_of
 
-    return EncodedValues(schema, SchemaDecoder(WriterSchemas(registry_of(log))))
+    schemas = WriterSchemas(registry_of(log))
+    decoder = None if schema is None else SchemaDecoder(schemas)
+    return EncodedValues(schema, decoder, KeyDecoder(schemas, key) if has_keys else None)

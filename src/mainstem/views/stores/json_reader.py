@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from mainstem.record.native.native_json import GOOD
 from mainstem.schema.arrow import value_type
 from mainstem.schema.json_columns import NO_VALUE, JsonColumns, JsonField, compact_texts, decode, reason
-from mainstem.views.stores.store import VALUE_ERROR, Poison
+from mainstem.views.stores.store import KEY_ERROR, VALUE_ERROR, Poison
 
 READING_VERSION: Final = 2
 KEY_BYTES_MAX: Final = 60_000
@@ -77,7 +77,7 @@ class JsonReader:
         """Read a batch with the columns key, value, partition and offset."""
         values = arrow_batch.column("value")
         decoded = decode(values, self._fields)
-        errors = self._errors(decoded, values) | _errors_of_values(arrow_batch)
+        errors = self._errors(decoded, values) | _errors_in(arrow_batch, VALUE_ERROR)
         made: dict[str, pa.Array] = {}
         if self._text:
             made["text"] = compact_texts(values, decoded.verdicts)
@@ -85,7 +85,7 @@ class JsonReader:
             made["row"] = self._rows(decoded)
         if self._keyed:
             made["key"], key_errors = _keys(arrow_batch.column("key"))
-            errors |= key_errors
+            errors |= key_errors | _errors_in(arrow_batch, KEY_ERROR)
         made["tombstone"] = pc.is_null(values)
         table = pa.table({**made, **{name: arrow_batch.column(name) for name in self._keep}})
         if not errors:
@@ -125,11 +125,11 @@ class JsonReader:
         return errors
 
 
-def _errors_of_values(arrow_batch: pa.RecordBatch) -> dict[int, str]:
-    """Index → error of the values that could not be read by their schemas."""
-    if VALUE_ERROR not in arrow_batch.schema.names:
+def _errors_in(arrow_batch: pa.RecordBatch, name: str) -> dict[int, str]:
+    """Index → error of the keys or values that could not be read by their schemas."""
+    if name not in arrow_batch.schema.names:
         return {}
-    errors = arrow_batch.column(VALUE_ERROR)
+    errors = arrow_batch.column(name)
     return {index: errors[index].as_py() for index in pc.indices_nonzero(pc.is_valid(errors)).to_pylist()}
 
 

@@ -41,13 +41,15 @@ Row: TypeAlias = dict[str, Any]
 APPLY_COLUMNS = frozenset({"key", "value", "partition", "offset"})
 VALUE_ERROR = "error"
 """The column that a batch has where some values cannot be read: why, or null."""
+KEY_ERROR = "key_error"
+"""The same of keys."""
 
 
 class ValuesAsJson(Protocol):
-    """The reading of an encoded topic's values."""
+    """The reading of an encoded topic's keys and values."""
 
     def as_json(self, arrow_batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with its values as JSON, and ``VALUE_ERROR`` where some cannot be read."""
+        """The batch with its keys as text and its values as JSON, and why some cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)

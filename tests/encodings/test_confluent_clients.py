@@ -18,6 +18,7 @@ from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.encodings.registration import register_topic
 from mainstem.encodings.topic_values import Codec
+from mainstem.errors import InputError
 from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.server.app import create_registry_app
 from mainstem.schema.infer import schema_of
@@ -102,6 +103,18 @@ def test_what_is_written_in_avro_is_read_by_confluents_deserializer(
     for row, plain in ((ROW, PLAIN), (dict.fromkeys(ROW), dict.fromkeys(ROW))):
         data = Codec(mainstem_log).encode(topic, row)
         assert deserializer(data, context_of(topic)) == plain
+
+
+def test_values_with_a_global_id_are_read_by_confluents_deserializer(
+    mainstem_log: Log, client: SchemaRegistryClient
+) -> None:
+    topic = topic_of(mainstem_log, "avro")
+    data = Codec(mainstem_log, framing="guid").encode(topic, ROW)
+    assert data is not None
+    assert data[:1] == b"\x01"
+    assert AvroDeserializer(client)(data, context_of(topic)) == PLAIN
+    with pytest.raises(InputError, match="unknown framing 'long': use one of id, guid"):
+        Codec(mainstem_log, framing="long")  # type: ignore[arg-type]
 
 
 def test_confluents_serializer_finds_the_registered_schema(mainstem_log: Log, client: SchemaRegistryClient) -> None:

@@ -138,6 +138,10 @@ def test_headers_are_read_when_they_are_asked_for() -> None:
         ({"keyFormat": "xml"}, "unknown format 'xml': use one of text, avro, json-schema"),
         ({"valueFormat": "avro"}, "needs avroSchema .* or schemaRegistry"),
         ({"valueFormat": "avro", "avroSchema": "{}", "valueSchema": "a INT"}, "the Avro schema says the columns"),
+        (
+            {"valueFormat": "avro", "avroSchema": "{}", "valueSubject": "s"},
+            "valueSubject needs the option schemaRegistry",
+        ),
         ({"valueFormat": "avro", "schemaRegistry": "sr:8081"}, "schemaRegistry is not an address"),
         ({"avroSchema": "{}"}, "avroSchema is for valueFormat=avro"),
         ({"deadLetterTopic": "d"}, "deadLetterTopic needs the option valueSchema"),

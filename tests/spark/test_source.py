@@ -202,12 +202,14 @@ def test_avro_is_read_by_the_schemas_of_a_registry(
     second = {**first, "fields": [{"name": "a", "type": "long"}, {"name": "b", "type": "string", "default": "-"}]}
     for value in (encode({"a": 1}, first), encode({"a": 2**40, "b": "x"}, second), b""):
         mainstem_log.append(topic, framed(1 if len(value) == 1 else 2, value), partition=0)
-    with registry({1: first, 2: second}) as url:
-        typed = {"subscribe": topic, "valueFormat": "avro", "schemaRegistry": url}
+    asked: list[str] = []
+    with registry({1: first, 2: second}, asked) as url:
+        typed = {"subscribe": topic, "valueFormat": "avro", "schemaRegistry": url, "valueSubject": "shop.Order"}
         frame = load(spark, mainstem_broker, **typed, columnNameOfCorruptRecord="bad")
         assert frame.schema["a"].dataType.simpleString() == "bigint"
         read = [(row.a, row.b, row.bad is None, row["_offset"]) for row in frame.collect()]
     assert read == [(1, "-", True, 0), (2**40, "x", True, 1), (None, None, False, 2)]
+    assert {path.partition("|")[0] for path in asked if "latest" in path} == {"/subjects/shop.Order/versions/latest"}
 
 
 @pytest.mark.parametrize(

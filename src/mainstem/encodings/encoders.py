@@ -33,6 +33,8 @@ from mainstem.schema.avro import AvroType, parse_avro
 from mainstem.schema.types import TopicSchema
 from mainstem.schemas_topic.records import StoredSchema
 
+FRAMINGS: Final = ("id", "guid")
+"""The beginning of a value: a zero and the schema's id, or a one and its global id."""
 _TYPES: Final = MappingProxyType({"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"})
 
 
@@ -47,12 +49,16 @@ def writer_schema(encoder: ValueEncoder) -> WriterSchema:
     return WriterSchema(_TYPES[encoder.encoding], encoder.text)
 
 
-def encoder_of(log: Log, topic: str, schema: TopicSchema, encoding: str) -> ValueEncoder:
+def encoder_of(
+    log: Log, topic: str, schema: TopicSchema, encoding: str, *, subject: str | None = None, framing: str = "id"
+) -> ValueEncoder:
     """The encoder of a topic's values; it registers their schema if it is new.
+
+    ``subject`` is ``TOPIC-value`` by default. ``framing`` is one of ``FRAMINGS``.
 
     Raises SchemaError when the registry refuses the schema, DefinitionError for columns without a form in the encoding.
     """
-    subject, registry = f"{topic}-value", registry_of(log)
+    subject, registry = subject or f"{topic}-value", registry_of(log)
     text = _text(topic, schema, encoding, _former_message(registry, subject) if encoding == "protobuf" else None)
     try:
         stored = registry.register(subject, SchemaRequest(_TYPES[encoding], text))
@@ -63,7 +69,7 @@ def encoder_of(log: Log, topic: str, schema: TopicSchema, encoding: str) -> Valu
             f"topic {topic}: the schema registry refuses the {encoding} schema of its columns under {subject}: {error}"
             "; change the columns, or the subject's compatibility level"
         ) from error
-    return ValueEncoder(encoding, text, stored.id, schema)
+    return ValueEncoder(encoding, text, stored.id, schema, stored.content.guid if framing == "guid" else None)
 
 
 def key_schema_text(topic: str, columns: TopicSchema, encoding: str) -> str:

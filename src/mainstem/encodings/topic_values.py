@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from mainstem.client.log import Log
 from mainstem.client.values import key_bytes, value_bytes
 from mainstem.clock import Clock
-from mainstem.encodings.encoders import encoder_of, key_encoder_of
+from mainstem.encodings.encoders import FRAMINGS, encoder_of, key_encoder_of
 from mainstem.encodings.frames import header_frame
 from mainstem.encodings.json_values import JsonValues, encoded_values, json_values, numbered
 from mainstem.encodings.key_decoder import KeyDecoder
@@ -26,7 +26,7 @@ from mainstem.encodings.key_encoder import KeyEncoder
 from mainstem.encodings.value_decoder import SchemaDecoder
 from mainstem.encodings.value_encoder import ValueEncoder
 from mainstem.encodings.writer_schemas import WriterSchemas
-from mainstem.errors import SchemaError
+from mainstem.errors import InputError, SchemaError
 from mainstem.model import Record
 from mainstem.registry.registry import registry_of
 from mainstem.schema.topic_schemas import KnownSchemas, RegisteredSchema
@@ -36,8 +36,11 @@ from mainstem.schemas_topic.frames import KEY_HEADER
 class Codec:
     """Encodes and decodes the keys and values of a log's topics. The module's docstring has the contract."""
 
-    def __init__(self, log: Log, clock: Clock | None = None) -> None:
-        self._log = log
+    def __init__(self, log: Log, clock: Clock | None = None, *, framing: Literal["id", "guid"] = "id") -> None:
+        """``framing``: values begin with a zero and the schema's id, or with a one and its global id (16 bytes)."""
+        if framing not in FRAMINGS:
+            raise InputError(f"unknown framing {framing!r}: use one of {', '.join(FRAMINGS)}")
+        self._log, self._framing = log, framing
         self._topics = KnownSchemas(log, clock)
         self._decoder = SchemaDecoder(WriterSchemas(registry_of(log)))
         self._lock = threading.Lock()
@@ -132,7 +135,7 @@ class Codec:
         with self._lock:
             encoder = self._encoders.get(known)
         if encoder is None:
-            encoder = encoder_of(self._log, known.topic, known.schema, known.encoding)
+            encoder = encoder_of(self._log, known.topic, known.schema, known.encoding, framing=self._framing)
             with self._lock:
                 self._encoders[known] = encoder
         return encoder

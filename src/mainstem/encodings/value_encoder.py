@@ -20,7 +20,7 @@ from mainstem.schema.arrow_json import json_objects
 from mainstem.schema.avro import parse_avro
 from mainstem.schema.json_columns import JsonField, decode
 from mainstem.schema.types import TopicSchema
-from mainstem.schemas_topic.frames import frame_of
+from mainstem.schemas_topic.frames import frame_of, guid_frame_of
 
 _parsed = functools.lru_cache(maxsize=64)(parse_avro)
 
@@ -29,13 +29,15 @@ _parsed = functools.lru_cache(maxsize=64)(parse_avro)
 class ValueEncoder:
     """How a topic's values are written: the encoding, the registered schema and its id, the topic's columns.
 
-    ``text`` is the schema as ``WriterSchema`` has it.
+    ``text`` is the schema as ``WriterSchema`` has it. With a ``guid``, the schema's global id, values begin with that
+    instead of the id.
     """
 
     encoding: str
     text: str
     schema_id: int
     columns: TopicSchema
+    guid: str | None = None
 
     def encode(self, arrow_batch: pa.RecordBatch) -> pa.Array:
         """A value for each row (binary). Raises SchemaError, also for a row that the encoding has no form of."""
@@ -49,7 +51,8 @@ class ValueEncoder:
 
         Raises SchemaError.
         """
-        frame, every = frame_of(self.schema_id), np.ones(arrow_batch.num_rows, np.bool_)
+        frame = frame_of(self.schema_id) if self.guid is None else guid_frame_of(self.guid)
+        every = np.ones(arrow_batch.num_rows, np.bool_)
         if self.encoding == "json-schema":
             texts = json_objects(arrow_batch, json_columns=json_columns).cast(pa.binary())
             values = pc.binary_join_element_wise(pa.scalar(frame, pa.binary()), texts, pa.scalar(b"", pa.binary()))

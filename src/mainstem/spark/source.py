@@ -32,7 +32,7 @@ from mainstem.spark.options.options import REGISTERED, WriteOptions
 from mainstem.spark.options.read_options import ReadOptions
 from mainstem.spark.planning.batch_reader import LogReader
 from mainstem.spark.planning.stream_reader import LogStreamReader
-from mainstem.spark.schemas import require_columns
+from mainstem.spark.schemas import require_columns, topic_schema
 from mainstem.spark.tasks import dead_letters
 
 if TYPE_CHECKING:
@@ -75,13 +75,21 @@ class MainstemDataSource(DataSource):
         from mainstem.spark.sink.sink import LogWriter  # the encoder is loaded by those who write
 
         _refuse_overwrite(overwrite)
-        return LogWriter(WriteOptions.parse(self.options), schema)
+        return LogWriter(self._writing(schema), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         from mainstem.spark.sink.sink import LogStreamWriter
 
         _refuse_overwrite(overwrite)
-        return LogStreamWriter(self._patient(WriteOptions.parse(self.options)), schema)
+        return LogStreamWriter(self._patient(self._writing(schema)), schema)
+
+    def _writing(self, schema: StructType) -> WriteOptions:
+        """The options, with the rows' columns where they say how to encode them. Raises SchemaError."""
+        options = WriteOptions.parse(self.options)
+        formats = options.formats
+        if not formats.is_encoded:
+            return options
+        return replace(options, formats=replace(formats, columns=topic_schema(schema)))
 
     def _patient(self, options: _Options) -> _Options:
         """For a stream, which outwaits a log that is away for a minute; unless the options say how long to wait."""
@@ -99,9 +107,12 @@ def _resolved(options: ReadOptions) -> ReadOptions:
         return replace(options, values=replace(values, encoding=registered.encoding, has_encoded_keys=has_keys))
     if values.registry is None or values.avro_schema is not None:
         return options
-    if len(options.topics) != 1:
-        raise ConfigError("option schemaRegistry without avroSchema needs one topic in the option subscribe")
-    return replace(options, values=replace(values, avro_schema=values.registry.latest(f"{options.topics[0]}-value")))
+    if len(options.topics) != 1 and values.subject is None:
+        raise ConfigError(
+            "option schemaRegistry without avroSchema needs one topic in the option subscribe, or valueSubject"
+        )
+    subject = values.subject or f"{options.topics[0]}-value"
+    return replace(options, values=replace(values, avro_schema=values.registry.latest(subject)))
 
 
 def _offered(options: ReadOptions) -> Mapping[str, str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from mainstem.client.security import Security
 from mainstem.errors import ConfigError
 from mainstem.model import is_topic_name
+from mainstem.schema.types import ENCODINGS, TopicSchema
 from mainstem.spark.options.security_options import NAMES as SECURITY_NAMES
 from mainstem.spark.options.security_options import security_of
 
@@ -26,6 +27,10 @@ WRITE_OPTIONS = (
     "topic",
     "pipeline",
     "keyColumn",
+    "keyFormat",
+    "valueFormat",
+    "valueSubject",
+    "framing",
     "deliveryGuarantee",
     "writeId",
     "writeVersion",
@@ -62,6 +67,44 @@ class LogOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class RowFormats:
+    """How rows become keys and values (``keyColumn``). None: as the topic's registered schema has it, else as JSON.
+
+    ``subject`` is that of the values' schema; None: ``TOPIC-value``. ``framing``: what encoded values begin with.
+    ``columns`` are the rows' own, where an encoding was asked for.
+    """
+
+    key: str | None = None
+    value: str | None = None
+    subject: str | None = None
+    framing: str = "id"
+    columns: TopicSchema | None = None
+
+    @property
+    def is_encoded(self) -> bool:
+        """Whether an encoding was asked for."""
+        return self.key in ENCODINGS or self.value in ENCODINGS
+
+    @classmethod
+    def parse(cls, given: Given) -> RowFormats:
+        """Raises ConfigError, which names the option that is wrong."""
+        found = {}
+        for option, plain in (("keyFormat", "text"), ("valueFormat", "json")):
+            form = given.get(option)
+            if form is not None and form.lower() not in (plain, *ENCODINGS):
+                known = ", ".join((plain, *ENCODINGS))
+                raise ConfigError(f"option {option}: unknown format {form!r}: use one of {known}")
+            found[option] = None if form is None else form.lower()
+        framing = given.choice("framing", ("ID", "GUID")).lower()
+        for option in ("keyFormat", "valueFormat", "valueSubject", "framing"):
+            if given.get(option) is not None and not given.get("keyColumn"):
+                raise ConfigError(
+                    f"option {option} needs the option keyColumn: without it values are written as they are"
+                )
+        return cls(found["keyFormat"], found["valueFormat"], given.get("valueSubject"), framing)
+
+
+@dataclass(frozen=True, slots=True)
 class WriteOptions:
     """Where to write. ``topic`` may be left out when the rows have a column ``topic``."""
 
@@ -77,7 +120,8 @@ class WriteOptions:
     write_version: int = 0
     transaction_timeout_ms: int | None = None
     key_columns: tuple[str, ...] = ()
-    """With them rows of any columns are written: these as the key, all of them as a JSON object."""
+    """With them rows of any columns are written: these as the key, all of them as the value."""
+    formats: RowFormats = field(default_factory=RowFormats)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -98,6 +142,7 @@ class WriteOptions:
             write_version=_write_version(given),
             transaction_timeout_ms=given.count("kafka.transaction.timeout.ms"),
             key_columns=tuple(part.strip() for part in (given.get("keyColumn") or "").split(",") if part.strip()),
+            formats=RowFormats.parse(given),
         )
 
 

@@ -15,7 +15,7 @@ from mainstem.schema.avro import parse_avro
 from mainstem.schema.avro_registry import AvroRegistry
 from mainstem.schema.types import ENCODINGS
 
-_OF_AVRO = ("avroSchema", "schemaRegistry", "schemaRegistryAuth")
+_OF_AVRO = ("avroSchema", "schemaRegistry", "schemaRegistryAuth", "valueSubject")
 _OF_TYPED = ("columnNameOfCorruptRecord", "deadLetterTopic")
 VALUE_OPTIONS = ("keyFormat", "valueFormat", *_OF_AVRO, *_OF_TYPED)
 AVRO = "avro"
@@ -37,6 +37,8 @@ class ValueOptions:
     is_avro: bool = False
     avro_schema: str | None = None
     registry: AvroRegistry | None = None
+    subject: str | None = None
+    """Of the registry's schema that says the columns; None: TOPIC-value."""
     encoding: str | None = None
     has_encoded_keys: bool = False
 
@@ -97,7 +99,7 @@ def _is_encoded_topic(get: Callable[[str], str | None], encoding: str) -> bool:
     return True
 
 
-def _avro(get: Callable[[str], str | None]) -> tuple[str | None, AvroRegistry | None]:
+def _avro(get: Callable[[str], str | None]) -> tuple[str | None, AvroRegistry | None, str | None]:
     text, url = get("avroSchema"), get("schemaRegistry")
     if get("valueSchema") is not None:
         raise ConfigError("option valueSchema: the Avro schema says the columns; choose among them by .schema(…)")
@@ -107,9 +109,12 @@ def _avro(get: Callable[[str], str | None]) -> tuple[str | None, AvroRegistry | 
         raise ConfigError("option schemaRegistryAuth needs the option schemaRegistry")
     if url is not None and not url.startswith(("http://", "https://")):
         raise ConfigError("option schemaRegistry is not an address: give http://HOST:PORT or https://HOST")
+    subject = get("valueSubject")
+    if subject is not None and (url is None or text is not None):
+        raise ConfigError("option valueSubject needs the option schemaRegistry, and no avroSchema: it says the columns")
     if text is not None:
         parse_avro(text)
-    return text, None if url is None else AvroRegistry(url, get("schemaRegistryAuth") or "")
+    return text, None if url is None else AvroRegistry(url, get("schemaRegistryAuth") or ""), subject
 
 
 def _check_dead_letters(topic: str, get: Callable[[str], str | None]) -> None:

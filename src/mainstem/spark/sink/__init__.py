@@ -7,6 +7,7 @@
 * ``sink_commits``: the decision on a micro-batch, kept as committed offsets
 * ``task_producers``: transactional producers of one Python process
 * ``task_appender``: a writing task
+* ``typed_rows``: rows of any columns as records, encoded where their topic is
 * ``outputs``: a pipeline's outputs as one DataFrame
 * ``transaction_outcome``: whether a transaction was committed or aborted
 """

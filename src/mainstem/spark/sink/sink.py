@@ -4,7 +4,8 @@ The columns are those of Spark's Kafka connector: ``value`` (text or bytes), and
 ``topic`` (unless the option ``topic`` names one topic for all rows), ``partition`` and ``timestamp``.
 
 With the option ``keyColumn`` rows may have any columns. The value is then a JSON object of all columns; the key is the
-text of that column, or a JSON array for several columns, as in topics of an App.
+text of that column, or a JSON array for several columns, as in topics of an App. Where the topic is encoded, or the
+options say so, both are encoded (``typed_rows``).
 
 **A stream** is exactly once, by the steps of ``transactions``. Spark creates the writer twice for each micro-batch: in
 a process that sends it to the tasks, and in one that commits. So each commit begins a run. Tasks do not know the
@@ -33,6 +34,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 from mainstem.errors import ConfigError, MainstemError, SchemaError
 from mainstem.model import Position
+from mainstem.schema.types import ENCODINGS
 from mainstem.spark.checkpoints.checkpoint import maybe_offsets, read_offsets
 from mainstem.spark.checkpoints.progress_log import ProgressLog
 from mainstem.spark.options.options import WriteOptions
@@ -192,9 +194,9 @@ def _append(out: TaskAppender, arrow_batch: pa.RecordBatch, options: WriteOption
     if not arrow_batch.num_rows:
         return
     if options.key_columns and topic is not None:
-        from mainstem.spark.tasks.json_encode import encode_keys, encode_values  # for tasks alone
+        from mainstem.spark.sink.typed_rows import typed_rows  # for tasks alone
 
-        out.append(topic, Rows(encode_values(arrow_batch), encode_keys(arrow_batch, options.key_columns)))
+        out.append(topic, typed_rows(arrow_batch, topic, options))
         return
     names = arrow_batch.schema.names
     column = {name: arrow_batch.column(name) if name in names else None for name in _COLUMNS}
@@ -241,9 +243,8 @@ def _check_typed(options: WriteOptions, schema: StructType) -> None:
         raise ConfigError(f"option keyColumn: there is no column {', '.join(missing)}; there are {', '.join(names)}")
     if options.topic is None:
         raise ConfigError("option keyColumn writes all columns as the value: say where to by the option topic")
-    nested = [
-        field.name for field in schema if isinstance(field.dataType, ArrayType | MapType | StructType | VariantType)
-    ]
+    refused = (VariantType,) if options.formats.value in ENCODINGS else (ArrayType, MapType, StructType, VariantType)
+    nested = [field.name for field in schema if isinstance(field.dataType, refused)]
     if nested:
         raise SchemaError(
             f"column {', '.join(nested)} is nested; with the option keyColumn write its JSON text, "

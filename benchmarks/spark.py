@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.brokers import ApacheKafka, BrokerUnderTest, Mainstem
 from benchmarks.report import Comparison, Goal
-from benchmarks.spark_data import FLIGHT_DDL, archive, fill, fill_flights, through
+from benchmarks.spark_data import FLIGHT_DDL, archive, fill, fill_avro_flights, fill_flights, through
 from benchmarks.spark_process import SparkProgram
 from mainstem.client.log import Log
 
@@ -47,10 +47,14 @@ GOALS = (
     Goal("history: typed query CPU", _CPU, at_most=True),
     Goal("history: whole records", _RATE, 10.0),
     Goal("history: whole records CPU", _CPU, at_most=True),
+    Goal("Avro: read", _RATE, 3.0),
+    Goal("Avro: read CPU", _CPU, at_most=True),
+    Goal("Avro: topic to topic", _RATE, 3.0),
+    Goal("Avro: topic to topic CPU", _CPU, at_most=True),
     Goal("latency at 200/s: p50", _MS, 1.0, at_most=True),
     Goal("latency at 200/s: p99", _MS, at_most=True),
 )
-SECTIONS = ("scan", "cold", "projection", "copy", "count", "latency", "lake")
+SECTIONS = ("scan", "cold", "projection", "copy", "count", "avro", "latency", "lake")
 _PARTITIONS = 4
 _WARMING_ROUNDS = 2
 _SIZES = (("100 B", 100, 1.0), ("1 kB", 1_000, 0.2))
@@ -115,6 +119,8 @@ def _measure(run: Run, sections: set[str]) -> list[str]:
             _cold(run, log)
         if sections & {"copy", "count"}:
             _streams(run, log, sections)
+        if "avro" in sections:
+            _avro(run, log)
         if "latency" in sections:
             said += _latencies(run, log)
         if "lake" in sections:
@@ -227,6 +233,27 @@ def _streams(run: Run, log: BrokerUnderTest, sections: set[str]) -> None:
                     checkpoint = str(run.place / f"count-{connector}-{number}")
                     answer = program.order("count", checkpoint=checkpoint, options=limit, **where)
                     run.add(connector, "stateful count: ", "count", answer, records, number >= 0)
+
+
+def _avro(run: Run, log: BrokerUnderTest) -> None:
+    """Framed Avro as typed columns: by our decoder, by ``from_avro`` over spark-sql-kafka; and from topic to topic."""
+    records = run.records(0.5)
+    with Log(log.bootstrap) as client:
+        for topic in ("avro", *(f"avro-{connector}" for connector in _WHO)):
+            client.create_topic(topic, partitions=_PARTITIONS)
+    found = fill_avro_flights(log.bootstrap, "avro", records, _PARTITIONS)
+    what = {"bootstrap": log.bootstrap, "topic": "avro", "ddl": FLIGHT_DDL}
+    what |= {"schema": found.schema, "frame": found.frame.hex()}
+    with SparkProgram(run.arguments.session) as program:
+        for number in range(-_WARMING_ROUNDS, run.rounds):
+            for connector in _WHO:
+                answer = program.order("read_avro", format=connector, **what)
+                run.add(connector, "Avro: ", "read", answer, records, number >= 0)
+        for number in range(-1, run.rounds):
+            for connector in _WHO:
+                how = {"into": f"avro-{connector}", "checkpoint": str(run.place / f"avro-{connector}-{number}")}
+                answer = program.order("copy_avro", format=connector, **how, **what)
+                run.add(connector, "Avro: ", "topic to topic", answer, records, number >= 0)
 
 
 def _history(run: Run, log: BrokerUnderTest) -> None:

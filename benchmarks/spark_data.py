@@ -12,11 +12,14 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, Producer
 
+from mainstem.client.log import Log
 from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.encodings.encoders import encoder_of
 from mainstem.model import TopicPartition
 from mainstem.pipelines.kinds import Lake
 from mainstem.record.arrow_encode import encode
 from mainstem.schema.infer import schema_of
+from mainstem.schemas_topic.frames import frame_of
 from mainstem.views.feed.feed import Feed, end_of
 from mainstem.views.stores.lake.lake import LakeStore
 from mainstem.views.stores.store import StoreDefinition, no_dead_letters
@@ -80,6 +83,38 @@ def fill_flights(bootstrap: str, topic: str, records: int, partitions: int) -> N
             batches = encode(keys, pa.array(values), timestamps_ms=now_ms, max_batch_bytes=_BATCH_BYTES)
             for batch in batches:
                 client.produce(TopicPartition(topic, (first // _ROWS) % partitions), batch)
+
+
+class AvroTopic(NamedTuple):
+    """The schema of a topic's values, as JSON, and the frame that they begin with."""
+
+    schema: str
+    frame: bytes
+
+
+def fill_avro_flights(bootstrap: str, topic: str, records: int, partitions: int) -> AvroTopic:
+    """So many flights as framed Avro, with their ids as keys, evenly over the partitions."""
+    columns = schema_of(FLIGHT_DDL)
+    with Log(bootstrap) as log:
+        encoder = encoder_of(log, topic, columns, "avro")
+    generator = np.random.default_rng(records)
+    places = np.array(["EWR", "JFK", "LGA", "IAH", "SFO", "LAX"])
+    with WireClient(bootstrap, timeout_s=_TIMEOUT_S) as client:
+        for first in range(0, records, _ROWS):
+            count = min(_ROWS, records - first)
+            ids = pa.array([f"flight-{n}" for n in range(first, first + count)])
+            rows = {
+                "flight_id": ids,
+                "origin": pa.array(generator.choice(places, count)),
+                "dest": pa.array(generator.choice(places, count)),
+                "dep_delay": pa.array(generator.integers(-20, 600, count) / 4),
+                "distance": pa.array(np.arange(first, first + count, dtype=np.int32) % 3000),
+            }
+            values = encoder.encode(pa.RecordBatch.from_pydict(rows))
+            now_ms = time.time_ns() // 1_000_000
+            for batch in encode(ids.cast(pa.binary()), values, timestamps_ms=now_ms, max_batch_bytes=_BATCH_BYTES):
+                client.produce(TopicPartition(topic, (first // _ROWS) % partitions), batch)
+    return AvroTopic(encoder.text, frame_of(encoder.schema_id))
 
 
 def archive(bootstrap: str, topic: str, directory: str) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.avro.functions import from_avro, to_avro
 from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.ceiling import COLUMNS, CeilingSource
@@ -102,6 +103,36 @@ class Program:
             frame = frame.groupBy("origin").agg(sf.avg("dep_delay"), sf.count("*"))
         frame.write.format("noop").mode("overwrite").save()
         return {}
+
+    def read_avro(self, order: Order) -> Answer:
+        """Read framed Avro into typed columns, and throw the rows away."""
+        reader = self._spark.read.format(order["format"]).option("subscribe", order["topic"])
+        frame = self._typed(reader.option("kafka.bootstrap.servers", order["bootstrap"]), order)
+        frame.write.format("noop").mode("overwrite").save()
+        return {}
+
+    def copy_avro(self, order: Order) -> Answer:
+        """A stream of typed columns from a topic of framed Avro to another one."""
+        reader = self._spark.readStream.format(order["format"]).option("subscribe", order["topic"])
+        reader = reader.option("kafka.bootstrap.servers", order["bootstrap"]).option("startingOffsets", "earliest")
+        frame = self._typed(reader, order)
+        options = {"keyColumn": "flight_id", "valueFormat": "avro"}
+        if order["format"] == "kafka":
+            opening = sf.lit(bytearray.fromhex(order["frame"]))
+            value = sf.concat(opening, to_avro(sf.struct("*"), order["schema"]))
+            frame, options = frame.select(sf.col("flight_id").alias("key"), value.alias("value")), {}
+        writer = frame.writeStream.format(order["format"]).option("kafka.bootstrap.servers", order["bootstrap"])
+        writer = writer.option("topic", order["into"]).options(**options)
+        return self._to_the_end(writer.option("checkpointLocation", order["checkpoint"]))
+
+    def _typed(self, reader: Any, order: Order) -> DataFrame:
+        """Our typed columns, or those of ``from_avro`` behind the frame."""
+        names = order["ddl"].split(", ")
+        if order["format"] == "mainstem":
+            frame: DataFrame = reader.options(valueSchema=order["ddl"], valueFormat="avro").load()
+            return frame.select(*(name.partition(" ")[0] for name in names))
+        bare = sf.expr("substring(value, 6, length(value) - 5)")
+        return reader.load().select(from_avro(bare, order["schema"]).alias("value")).select("value.*")
 
     def ceiling(self, order: Order) -> Answer:
         """Read what a source gives that decodes nothing."""

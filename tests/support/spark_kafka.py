@@ -27,7 +27,10 @@ _NAME = f"spark-sql-kafka-{SPARK_VERSION}"
 
 @dataclass(frozen=True, slots=True)
 class SparkKafka:
-    """PySpark 4.2 with spark-sql-kafka; ``python`` is on the way of imports, ``jars`` on the driver's class path."""
+    """PySpark 4.2 with spark-sql-kafka and spark-avro.
+
+    ``python`` is on the way of imports, ``jars`` on the driver's class path.
+    """
 
     python: Path
     jars: Path
@@ -69,7 +72,7 @@ def ensure_spark_kafka(timeout_s: int = 900) -> SparkKafka:
     JARS.parent.mkdir(parents=True, exist_ok=True)
     with (JARS.parent / f"{_NAME}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several tests may want it at once
-        jars = fetch_jars(_POM, f"{_NAME}/jars", timeout_s)
+        jars = fetch_jars(_POM, f"{_NAME}/jars-with-avro", timeout_s)
         python = home / "python"
         if not (python / "pyspark").is_dir():
             _install(python, timeout_s)

@@ -10,7 +10,7 @@
 - ``value_decoder``: values of any registered schema into columns
 - ``avro_columns``, ``json_schema_columns``: columns as a schema
 - ``protobuf``: columns as a Protobuf message, into its values and back
-- ``avro_encode``: columns into Avro values, natively where they are flat
+- ``avro_encode``: columns into Avro values
 - ``column_numbers``: columns as the native encoders take them
 - ``writer_schemas``: schemas by their ids, kept
 - ``frames``: the schema ids in front of values and in headers

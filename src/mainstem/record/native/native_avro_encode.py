@@ -2,7 +2,8 @@
 
 A program has a row for each field, in order: (kind, which branch of a union is null or -1). For each field and value,
 ``first`` has a number, or where its bytes lie in ``source``; ``second`` has how many bytes there are, 0 for a number,
-and -1 for null. Kinds are those of ``native_avro``; a float's number is its bits.
+and -1 for null. Kinds are those of ``native_avro``; a float's number is its bits. ``RAW`` is bytes that are encoded
+already: records, arrays and maps, which the caller has made in the same way.
 
 Invariant: ``write_values`` writes exactly the bytes that ``measure_values`` has counted. The caller has checked that
 the places of bytes lie in the source, and that a field without a null branch has no null.
@@ -28,6 +29,9 @@ from mainstem.record.native.native_kernel import (
 )
 from mainstem.record.native.native_varint import put_varint, varint_bytes
 
+RAW = 8
+"""A kind beside those of ``native_avro``."""
+
 
 @helper
 def _put_little_endian(at: Native, number: Native, count: Native) -> Native:
@@ -42,6 +46,8 @@ def _field_bytes(kind: Native, first: Native, second: Native) -> Native:
         return varint_bytes(first)
     if kind == BYTES_KIND:
         return varint_bytes(second) + second
+    if kind == RAW:
+        return second
     if kind == FLOAT:
         return np.int64(4)
     return np.int64(8) if kind == DOUBLE else np.int64(1)
@@ -51,8 +57,9 @@ def _field_bytes(kind: Native, first: Native, second: Native) -> Native:
 def _put_field(at: Native, source: Native, kind: Native, first: Native, second: Native) -> Native:
     if kind == LONG:
         return put_varint(at, first)
-    if kind == BYTES_KIND:
-        at = put_varint(at, second)
+    if kind in (BYTES_KIND, RAW):
+        if kind == BYTES_KIND:
+            at = put_varint(at, second)
         copy_bytes(at, source + first, second)
         return at + second
     if kind == FLOAT:

@@ -31,7 +31,7 @@ from mainstem.registry.errors import RegistryError
 from mainstem.registry.registry import Registry
 from mainstem.registry.requests import LATEST, SchemaRequest
 from mainstem.schema.infer import schema_of
-from mainstem.schema.registry import lookup
+from mainstem.schema.topic_schemas import lookup
 from mainstem.schema.types import ENCODINGS
 from tests.gateway.served import served
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from mainstem.pipelines.definitions import CaptureSettings
 from mainstem.postgres.captured_state import TableState
 from mainstem.postgres.changes import TableChanges
-from mainstem.postgres.row_runs import Messages, RowRuns
+from mainstem.postgres.row_runs import Payloads, RowRuns
 from mainstem.postgres.server.catalog import connect
 from mainstem.postgres.server.pgoutput import Begin, Commit, LogicalMessage, RowDelete, RowInsert, RowUpdate, decode
 from mainstem.postgres.server.replication import Chunk, ReplicationStream
@@ -114,7 +114,7 @@ class Capture:
 
     def _handle_all(self, payloads: Sequence[bytes]) -> None:
         """Handle messages: runs of simple ones by machine code, others one by one."""
-        messages = Messages(payloads) if payloads and self._runs.is_ready else None
+        messages = Payloads(payloads) if payloads and self._runs.is_ready else None
         number = 0
         while number < len(payloads):
             if messages is not None and not self._snapshots.is_marked:

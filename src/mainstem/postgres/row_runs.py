@@ -48,7 +48,7 @@ class Ended(NamedTuple):
     is_inside: bool
 
 
-class Messages:
+class Payloads:
     """Messages of the stream, or lines of COPY, as the code reads them."""
 
     def __init__(self, messages: Sequence[bytes]) -> None:
@@ -128,7 +128,7 @@ class RowRuns:
             self._code = find_code()
         return self._code is not None
 
-    def run(self, messages: Messages, first: int, *, is_inside: bool) -> Ended:
+    def run(self, messages: Payloads, first: int, *, is_inside: bool) -> Ended:
         """Handle messages from ``first`` on, up to one that is not simple, or to the end.
 
         ``is_inside``: a transaction of the database has begun before. Raises what the log raises.
@@ -149,7 +149,7 @@ class RowRuns:
             self._writer.begin(begun)
         return Ended(next_message, xids, state[StateField.END_LSN], bool(state[StateField.IS_INSIDE]))
 
-    def write_lines(self, table: CapturedTable, lines: Messages, first: int) -> int:
+    def write_lines(self, table: CapturedTable, lines: Payloads, first: int) -> int:
         """Write rows of a snapshot from ``first`` on, up to one that is not simple; which one that is."""
         if not _is_simple(table):
             return first
@@ -184,7 +184,7 @@ class RowRuns:
         ctypes.memmove(ctypes.addressof(state) + len(StateField) * _WORD, headers, len(headers))
         self._begun = writer.begun
 
-    def _call(self, messages: Messages, first: int, *, is_snapshot: bool) -> tuple[int, list[int]]:
+    def _call(self, messages: Payloads, first: int, *, is_snapshot: bool) -> tuple[int, list[int]]:
         """Go on until the code stops for good: the next message, and the transactions that have ended."""
         assert self._code is not None
         state, xids = self._state, list[int]()

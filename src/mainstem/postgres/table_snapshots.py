@@ -15,7 +15,7 @@ from mainstem.errors import ConfigError
 from mainstem.pipelines.definitions import CaptureSettings, TableName
 from mainstem.postgres.captured_state import TableState
 from mainstem.postgres.changes import TableChanges
-from mainstem.postgres.row_runs import Messages, RowRuns
+from mainstem.postgres.row_runs import Payloads, RowRuns
 from mainstem.postgres.rows import RowEncoder
 from mainstem.postgres.server.catalog import Types, rows_of
 from mainstem.postgres.server.chunks import MARK, ChunkReader, ChunkRows, SnapshotXids, row_of
@@ -145,7 +145,7 @@ class TableSnapshots:
 
     def _write(self, table: CapturedTable, lines: Sequence[bytes]) -> None:
         self.rows += len(lines)
-        messages = Messages(lines) if self._runs.is_ready else None
+        messages = Payloads(lines) if self._runs.is_ready else None
         number = 0
         while number < len(lines):
             if messages is not None:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
@@ -212,7 +211,7 @@ class TransactionWriter:
             batch.clear()
             if batch.room_bytes > _SEND_BYTES:  # it had one large record
                 batch.make_room(0)
-        with self._explaining():
+        with self._producer.explaining():
             for wave in waves:
                 self._window.send(wave)
 
@@ -231,15 +230,8 @@ class TransactionWriter:
 
     def _drain(self) -> None:
         """Wait until the log has all that was sent."""
-        with self._explaining():
+        with self._producer.explaining():
             self._window.drain()
-
-    @contextmanager
-    def _explaining(self) -> Iterator[None]:
-        try:
-            yield
-        except MainstemError as error:
-            raise self._producer.explained(error) from error
 
     def _acknowledged(self, tp: TopicPartition, batch: bytes, base_offset: int) -> None:
         if tp != _PROGRESS:

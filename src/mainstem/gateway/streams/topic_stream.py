@@ -183,7 +183,7 @@ def _start(log: Log, topic: str, words: str, wanted: RecordFilter, on_damaged: O
                 f"{tp}:{offset} was removed from the log, which begins at {tp}:{beginning}; begin with from=earliest"
             )
     by_index = False
-    if wanted.key is not None:
+    if key is not None:
         end = Position.of(topic, wanted.partition or 0, 0)
         by_index = log.read_key(topic, key, end=end, partition=wanted.partition).scan_reason is None
     return TopicStart(topic, offsets, wanted, by_index, on_damaged, key)

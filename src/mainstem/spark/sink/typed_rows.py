@@ -16,7 +16,7 @@ from mainstem.encodings.encoders import encoder_of, key_encoder_of
 from mainstem.encodings.key_encoder import KeyEncoder
 from mainstem.encodings.value_encoder import ValueEncoder
 from mainstem.errors import AuthorizationError, SchemaError
-from mainstem.schema.registry import KnownSchemas, RegisteredSchema
+from mainstem.schema.topic_schemas import KnownSchemas, RegisteredSchema
 from mainstem.schema.types import TopicSchema
 from mainstem.spark.clients import opened
 from mainstem.spark.options.options import LogOptions, WriteOptions

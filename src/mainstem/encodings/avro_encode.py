@@ -30,12 +30,12 @@ _KINDS: Final = {
 }
 _KEY: Final = AvroField("key", AvroType("string"))
 _BLOCK: Final = np.array([[kinds.LONG, -1], [native.RAW, -1], [kinds.LONG, -1]], np.int64)
-"""An array or map: the number of its items, the items, and the zero of the block behind them."""
+"""An array or map: the number of its items, the items, and the zero of the block after them."""
 _DIGITS: Final = decimal.Context(prec=76)
 
 
 def encode(arrow_batch: pa.RecordBatch, record: AvroType, frame: bytes) -> pa.Array:
-    """A value for each row (binary), behind ``frame``; the columns are those of the record. Raises SchemaError."""
+    """A value for each row (binary), after ``frame``; the columns are those of the record. Raises SchemaError."""
     return _records(arrow_batch.columns, record.fields, frame, arrow_batch.num_rows)
 
 
@@ -85,7 +85,7 @@ def _bytes_of(column: pa.Array, kind: AvroType) -> pa.Array:
 
 
 def _blocks(column: pa.Array, parts: list[pa.Array], fields: tuple[AvroField, ...]) -> pa.Array:
-    """The lists of a column, whose items have these parts, one behind the other."""
+    """The lists of a column, whose items have these parts, one after the other."""
     lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0)).astype(np.int64)
     items = _records(parts, fields, b"", int(lengths.sum()))
     ends = np.frombuffer(items.buffers()[1], np.int32).astype(np.int64)

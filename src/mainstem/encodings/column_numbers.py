@@ -58,7 +58,7 @@ def numbers_of(column: pa.Array) -> Any:
 
 
 def together(parts: list[Any]) -> Any:
-    """The bytes of columns one behind the other, read-only."""
+    """The bytes of columns, one after the other, read-only."""
     source = np.concatenate(parts) if parts else np.empty(0, np.uint8)
     source.flags.writeable = False
     return source

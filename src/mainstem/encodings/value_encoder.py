@@ -1,4 +1,4 @@
-"""Columns into the values of an encoded topic, each behind the frame of its schema. Immutable values; they pickle."""
+"""Columns into the values of an encoded topic, each after the frame of its schema. Immutable values; they pickle."""
 
 from __future__ import annotations
 

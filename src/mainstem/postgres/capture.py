@@ -1,7 +1,7 @@
 """The capture: changes of a database in, records of the log out, and a snapshot of each table beside the stream.
 
-A transaction of the log holds whole transactions of the database, and the position behind them. So after any end, of
-this process, of the log or of the database, each change is in the log once. The server forgets its own log only behind
+A transaction of the log holds whole transactions of the database, and the position after them. So after any end, of
+this process, of the log or of the database, each change is in the log once. The server forgets its own log only after
 what is durable here.
 
 One ``Capture`` runs from connection to the first failure; ``connector`` begins the next. Used by one thread; the stream

@@ -26,10 +26,10 @@ _SUFFIX: Final = ":postgres"
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """How far the snapshot of a table is. ``oid``: the table's; one that was made again has another.
+    """How far the snapshot of a table is. ``oid``: the table's; a recreated one has another.
 
     ``after``: the key of the last row that was read, as PostgreSQL's texts; None before the first. ``began_at``: the
-    topic's end when the snapshot began; keys that have no record behind it are gone when the snapshot is done.
+    topic's end when the snapshot began; keys that have no record after it are gone when the snapshot is done.
     """
 
     topic: str

@@ -40,7 +40,7 @@ _ASKED: Final = struct.Struct(f"={len(CallField)}q")
 
 
 class Ended(NamedTuple):
-    """How far a call has come. ``xids``: the transactions that have ended; ``end_lsn`` is behind the last one."""
+    """How far a call has come. ``xids``: the transactions that have ended; ``end_lsn`` is after the last one."""
 
     next_message: int
     xids: Sequence[int]

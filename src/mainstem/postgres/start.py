@@ -106,7 +106,7 @@ class CaptureStart:
                     f"the key of table {name} was ({', '.join(known.key)}) and is ({', '.join(table.key)}) now: take a"
                     " new snapshot with --snapshot again"
                 )
-            is_same = known is not None and known.oid == table.oid  # else it was dropped and made again
+            is_same = known is not None and known.oid == table.oid  # else it was dropped and recreated
             states[str(name)] = known if is_same and known else self._new_table(table, state, again=known is not None)
         publish(self._connection, settings.slot, settings.tables)
         return replace(state, tables=states)

@@ -226,7 +226,7 @@ def _size(key: bytes, value: bytes | None) -> int:
 
 
 def latest_value(log: Log, topic: str, key: bytes, since: Position) -> bytes | None:
-    """The latest committed value of a key behind ``since``; None when it has none, or was deleted.
+    """The latest committed value of a key after ``since``; None when it has none, or was deleted.
 
     With a key index that is one read of a batch, else a scan of the key's partition.
     """

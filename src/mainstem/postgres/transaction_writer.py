@@ -45,7 +45,7 @@ _FIELDS_BYTES: Final = ctypes.sizeof(_FIELDS)
 
 
 class Target:
-    """A topic, as rows are written to it: a batch for each partition. ``fields`` are theirs, one behind the other.
+    """A topic, as rows are written to it: a batch for each partition. ``fields`` are theirs, one after the other.
 
     ``limit_bytes``: of one batch; ``batch_bytes``: a batch with more is sent.
     """

@@ -31,7 +31,7 @@ class SeenXids:
     """The transactions that the stream has had and that some chunk may not see yet."""
 
     def __init__(self, running_at_start: SnapshotXids) -> None:
-        """``running_at_start``: a snapshot before the stream began, and behind the last change of the publication.
+        """``running_at_start``: a snapshot before the stream began, and after the last change of the publication.
 
         What ran then may stand before the stream, or in it without what it did before its table was published.
         """

@@ -81,7 +81,7 @@ def read_association_request(body: Document, context: str, resource_id: str = ""
         raise invalid_association(f"send from 1 to {len(_TYPES)} associations")
     associations = tuple(_read_association(each, context) for each in listed)
     if len({each.type for each in associations}) < len(associations):
-        raise invalid_association("an associationType stands twice in the request")
+        raise invalid_association("an associationType is in the request twice")
     return AssociationRequest(resource, associations)
 
 

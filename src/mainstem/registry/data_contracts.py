@@ -2,7 +2,7 @@
 
 ``defaultMetadata`` lies below what a request brings (or, where it brings none, what the latest version has), and
 ``overrideMetadata`` above it; rule sets in the same way. Of two values of a property, and of two lists of tags of a
-path, the upper one counts. ``sensitive`` is the union. A rule replaces the one of its name, and stands behind those
+path, the upper one counts. ``sensitive`` is the union. A rule replaces the one of its name, and comes after those
 that stay.
 
 Contract: pure functions. Values of other shapes than the API's, which another program may have stored, are replaced as

@@ -148,7 +148,7 @@ class Store:
             self._read_on()
 
     def _read_on(self) -> None:
-        """Take in what is in the topic behind the state's position."""
+        """Take in what the topic has after the state's position."""
         with self._reading:
             try:
                 end = self._log.end(self._topic)
@@ -160,7 +160,7 @@ class Store:
                 if end != self._position:
                     self._take_in()
             except (UnknownTopicError, OffsetOutOfRangeError):
-                # the topic was removed, or made again: what is in it now is all that counts
+                # the topic was removed or recreated: what is in it now is all that counts
                 with self._lock:
                     self._state, self._borrowers, self._position = RegistryState(), set(), None
                 if self._topic in self._log.topics():

@@ -30,7 +30,7 @@ _TYPES_MAX: Final = 16
 
 
 def decode_messages(values: pa.Array, frame_bytes: int, text: str, schema: pa.Schema) -> DecodedRows:
-    """Read the messages behind the first ``frame_bytes`` bytes of each value into the columns of ``schema``."""
+    """Read the messages after the first ``frame_bytes`` bytes of each value into the columns of ``schema``."""
     wanted = tuple((field.name, field.type) for field in schema)
     source, starts, ends = _bounds(values, frame_bytes)
     left = np.arange(len(values))
@@ -64,7 +64,7 @@ def reason_of_message(data: bytes, text: str) -> str:
 
 
 def _bounds(values: pa.Array, frame_bytes: int) -> tuple[Any, Any, Any]:
-    """All bytes, and where in them each value is behind its frame."""
+    """All bytes, and where in them each value begins after its frame."""
     _, offsets, data = values.buffers()
     at = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
     source = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)

@@ -32,7 +32,7 @@ _WIRES: Final = {
 
 
 def encode_messages(arrow_batch: pa.RecordBatch, text: str, frame: bytes) -> pa.Array:
-    """A value for each row (binary), behind ``frame``; there is no null in an array or map."""
+    """A value for each row (binary), after ``frame``; there is no null in an array or map."""
     message = message_class(text).DESCRIPTOR
     columns = dict(zip(arrow_batch.schema.names, arrow_batch.columns, strict=True))
     return _messages(message, columns, arrow_batch.num_rows, frame + FIRST_MESSAGE)

@@ -1,7 +1,7 @@
 """Classes of Protobuf messages, made of a schema's descriptors when values are read or written.
 
 A schema is one text: base64 of a ``FileDescriptorSet`` with all imports, the schema's own file last. Which message of
-the file a value is, stands behind the value's frame as a list of numbers: the place of the message in the file, then in
+the file a value is, comes after the value's frame as a list of numbers: the place of the message in the file, then in
 that message, and so on. A single zero byte means the first message.
 """
 
@@ -48,7 +48,7 @@ def message_class(text: str, place: tuple[int, ...] = (0,)) -> Any:
 
 
 def split_place(data: bytes) -> tuple[tuple[int, ...], int]:
-    """The place of the message that a value names behind its frame, and the bytes that it takes. Raises SchemaError."""
+    """The place of the message that a value names after its frame, and the bytes that it takes. Raises SchemaError."""
     if data[:1] == FIRST_MESSAGE:
         return (0,), 1
     try:

@@ -130,7 +130,7 @@ def _begin_transaction(at: Native, state: Native, texts: Native) -> Native:
 
 @helper
 def _parse_tuple(at: Native, end: Native, columns: Native, spans: Native) -> Native:
-    """Where the values of a row lie; the address behind it, or -1."""
+    """Where the values of a row lie; the address after it, or -1."""
     if end - at < 2 or big_endian(at, np.int64(2)) != columns:
         return np.int64(-1)
     at += 2

@@ -1,6 +1,7 @@
 """Values of PostgreSQL as JSON, and numbers and times as text: helpers of ``native_rows``. ``row_code`` has the layout.
 
-Each function writes at an address and returns that behind it, or -1 for a value without a form in its column's type.
+Each function writes at an address and returns the address after it; -1 for a value without a form in its column's
+type.
 Invariant: no read outside a value; what is written takes at most six bytes for each byte of the value, and eight more.
 """
 
@@ -35,7 +36,7 @@ def set_number(at: Native, index: Native, number: Native) -> Native:
 
 @helper
 def copy_short(target: Native, source: Native, size: Native) -> Native:
-    """Copy bytes, eight at a time; the address behind them."""
+    """Copy bytes, eight at a time; the address after them."""
     end = source + size
     while end - source >= 8:
         store_word(target, np.int64(load_word(source)))

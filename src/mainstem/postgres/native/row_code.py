@@ -1,7 +1,7 @@
 """The memory that the capture shares with the machine code of ``native_rows``, and that code itself.
 
 Everything is 64-bit integers at addresses: what is asked, the state of the stream, a program for each table and a place
-for each partition of its topic (``record.writer.BatchBuilder``). Bytes are never kept behind a call.
+for each partition of its topic (``record.writer.BatchBuilder``). Bytes are never kept after a call.
 """
 
 from __future__ import annotations
@@ -152,9 +152,9 @@ class Text(IntEnum):
     SNAPSHOT = 13
     NO_SNAPSHOT = 14
     ESCAPED = 15
-    """Of each control character the letter behind the backslash in JSON; 0 for those that are written as a number."""
+    """Of each control character the letter after the backslash in JSON; 0 for those that are written as a number."""
     UNESCAPED = 16
-    """Of each byte behind a backslash in COPY's text, the byte that is meant."""
+    """Of each byte after a backslash in COPY's text, the byte that is meant."""
 
 
 _COPY_LETTERS: Final = dict(zip(b"bfnrtv", b"\b\f\n\r\t\v", strict=True))

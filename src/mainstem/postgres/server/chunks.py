@@ -1,9 +1,9 @@
 """Reads tables in chunks, by their key, while the stream of changes goes on; each chunk in a thread, one at a time.
 
-A chunk is the rows behind the last key, in the key's order, read by COPY in a snapshot of its own. After it a mark is
+A chunk is the rows after the last key, in the key's order, read by COPY in a snapshot of its own. After it a mark is
 written into the stream (``pg_logical_emit_message``), so that the capture knows when the stream has come so far. What
 is then done with the rows stands in ``windows``. Nothing but the last key has to be kept: a capture that was killed
-goes on behind the last chunk that it has committed, and a table may be read again at any time.
+goes on after the last chunk that it has committed, and a table may be read again at any time.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SnapshotXids:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRows:
-    """Rows as lines of COPY, with the table as it was read. ``mark`` stands in the stream behind them."""
+    """Rows as lines of COPY, with the table as it was read. ``mark`` comes in the stream after them."""
 
     mark: bytes
     table: SourceTable
@@ -91,7 +91,7 @@ class ChunkReader:
         return self._thread is not None
 
     def request(self, name: TableName, after: Sequence[str] | None) -> None:
-        """Begin to read the rows of a table behind the key ``after``."""
+        """Begin to read the rows of a table after the key ``after``."""
         assert self._thread is None
         self.mark = f"{self._capture}/{uuid.uuid4().hex}".encode()
         self._result = None

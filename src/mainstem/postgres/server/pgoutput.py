@@ -47,7 +47,7 @@ class Begin(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """The transaction ends. ``end_lsn`` is where the log of the database goes on behind it."""
+    """The transaction ends. ``end_lsn`` is where the log of the database goes on after it."""
 
     commit_lsn: int
     end_lsn: int
@@ -207,7 +207,7 @@ def _tuple(payload: bytes, at: int) -> tuple[Values, int]:
             (length,) = _LENGTH.unpack_from(payload, at + 1)
             end = at + 5 + length
             if length < 0 or end > size:
-                raise ValueError("a value ends behind its message")
+                raise ValueError("a value ends after its message")
             values.append(payload[at + 5 : end].decode())
             at = end
             continue

@@ -141,7 +141,7 @@ class ReplicationStream:
 class _Chunks:
     """Chunks on their way between two threads, with at most ``bytes_max`` bytes; a larger one waits until it is alone.
 
-    An error comes behind all chunks.
+    An error comes after all chunks.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -173,7 +173,7 @@ class _Chunks:
             self._condition.notify_all()
 
     def take(self, timeout_s: float) -> Chunk | MainstemError:
-        """The next chunk, or behind the last one the error; an empty chunk when nothing came in time."""
+        """The next chunk, or after the last one the error; an empty chunk when nothing came in time."""
         with self._condition:
             self._condition.wait_for(lambda: self._held or self._error, timeout_s)
             if not self._held:

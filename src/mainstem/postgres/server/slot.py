@@ -1,7 +1,7 @@
 """The publication and the replication slot of a capture: made, compared, dropped.
 
 The slot keeps the database's log from where the capture is. Losing it is losing changes, so a slot that is gone, lost,
-or further than the log of Mainstem is an error that says so; it is never made again in silence.
+or further than the log of Mainstem is an error that says so; it is never recreated in silence.
 """
 
 from __future__ import annotations

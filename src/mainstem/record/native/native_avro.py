@@ -32,7 +32,7 @@ _BAD = -1
 
 @helper
 def _number(at: Native, end: Native) -> Native:
-    """(number, address behind it); the address is -1 when it runs over ``end`` or has more than 64 bits."""
+    """(number, address after it); the address is -1 when it runs over ``end`` or has more than 64 bits."""
     number, at = read_plain_varint(at, end)
     return from_zigzag(number), at
 
@@ -47,7 +47,7 @@ def _little_endian(at: Native, count: Native) -> Native:
 
 @helper
 def _field(kind: Native, size: Native, at: Native, end: Native) -> Native:
-    """(first, second, address behind the field); the address is -1 when the bytes do not add up."""
+    """(first, second, address after the field); the address is -1 when the bytes do not add up."""
     bad = (np.int64(0), np.int64(_BAD), np.int64(_BAD))
     if kind == NULL:
         return np.int64(0), np.int64(_BAD), at

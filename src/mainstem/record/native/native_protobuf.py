@@ -89,7 +89,7 @@ def _little_endian(at: Native, count: Native) -> Native:
 
 @helper
 def _next(at: Native, end: Native) -> Native:
-    """(field's number, wire type, number or size, its bytes' address, address behind it); that is -1 for a bad one."""
+    """(field's number, wire type, number or size, its bytes' address, address after it); that is -1 for a bad one."""
     zero: Native = np.int64(0)
     bad = (zero, zero, zero, zero, np.int64(_BAD))
     tag, at = read_plain_varint(at, end)
@@ -268,7 +268,7 @@ def _note(
 
 @helper
 def _unpack(kind: Native, wire: Native, at: Native, end: Native, first: Native, second: Native, to: Native) -> Native:
-    """Note the numbers that are packed there; the place behind the last of them."""
+    """Note the numbers that are packed there; the place after the last of them."""
     while at < end:
         if wire == VARINT:
             content, at = read_plain_varint(at, end)
@@ -305,7 +305,7 @@ def list_elements(
 ) -> None:
     """Note the elements of repeated fields of the messages that ``scan_messages`` found good.
 
-    ``places`` has where those of a field and message begin in ``first`` and ``second``, and is moved behind them.
+    ``places`` has where those of a field and message begin in ``first`` and ``second``, and is moved after them.
     """
     origin = address_of(data)
     for n in range(good.size):

@@ -133,7 +133,7 @@ def write_messages(
     count: Native,
     output: Native,
 ) -> None:
-    """Write the messages one after the other, each behind the prefix."""
+    """Write the messages one after the other, each after the prefix."""
     source, at, head = address_of(data), address_of(output), address_of(prefix)
     for n in range(count):
         copy_bytes(at, head, np.int64(prefix.size))

@@ -1,6 +1,6 @@
 """Varints: plain ones, as Protobuf has them, and those of zigzag numbers, the form of Kafka's records and of Avro.
 
-Helpers of kernels. Readers never read at ``end`` or behind it. numba's cache does not see changes of this file: after
+Helpers of kernels. Readers never read at ``end`` or after it. numba's cache does not see changes of this file: after
 editing it, delete the ``*.nbi`` of the kernels that use it.
 """
 
@@ -27,7 +27,7 @@ def from_zigzag(number: Native) -> Native:
 
 @helper
 def read_plain_varint(at: Native, end: Native) -> Native:
-    """(64 bits as a signed number, address behind them); the address is -1 for more bits, or bytes up to ``end``."""
+    """(64 bits as a signed number, address after them); the address is -1 for more bits, or bytes up to ``end``."""
     result: Native = np.uint64(0)
     for count in range(10):
         if at >= end:
@@ -55,7 +55,7 @@ def plain_varint_bytes(number: Native) -> Native:
 
 @helper
 def put_plain_varint(at: Native, number: Native) -> Native:
-    """Write the 64 bits of the number at this address; the address behind it."""
+    """Write the 64 bits of the number at this address; the address after it."""
     rest = np.uint64(number)
     while rest >= np.uint64(_HIGH_BIT):
         store_byte(at, np.int64(rest & np.uint64(0x7F)) | 0x80)
@@ -73,7 +73,7 @@ def varint_bytes(number: Native) -> Native:
 
 @helper
 def put_varint(at: Native, number: Native) -> Native:
-    """Write the number in zigzag form at this address; the address behind it."""
+    """Write the number in zigzag form at this address; the address after it."""
     return put_plain_varint(at, _zigzag(number))
 
 

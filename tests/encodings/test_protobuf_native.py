@@ -214,6 +214,8 @@ def read_both(data: list[bytes], schema: pa.Schema, opening: bytes = b"\x00") ->
 
 @given(st.lists(values(), max_size=4), schemas())
 @example([b"\x9a\x02\x00" * 2], arrow_schema(schema_of("took STRING")))
+@example([b"\xf8\xff\xff\xff\x80\x00\x0b"], arrow_schema(schema_of("missing INT")))
+@example([b"\x4a\x81\x80\x80\x80\x80\x00\x0b"], arrow_schema(schema_of("f_string STRING")))
 @example([b"\x48\x01", b"\x4a\x02\xed\xa0"], arrow_schema(schema_of("f_string STRING")))
 def test_any_bytes_are_read_as_protobufs_library_reads_them(data: list[bytes], schema: pa.Schema) -> None:
     natively, plainly = read_both(data, schema)

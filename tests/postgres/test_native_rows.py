@@ -22,7 +22,7 @@ from mainstem.pipelines.definitions import CaptureSettings, TableName
 from mainstem.postgres import row_runs
 from mainstem.postgres.changes import TableChanges
 from mainstem.postgres.native.row_code import CODE
-from mainstem.postgres.row_runs import Messages, RowRuns
+from mainstem.postgres.row_runs import Payloads, RowRuns
 from mainstem.postgres.rows import RowEncoder
 from mainstem.postgres.server.chunks import row_of
 from mainstem.postgres.server.column_types import PostgresType, column_type
@@ -149,7 +149,7 @@ class Machine:
 
     def handle_all(self, payloads: Sequence[bytes], *, natively: bool) -> str | None:
         """The error that ended it, if one did."""
-        messages = Messages(payloads)
+        messages = Payloads(payloads)
         number = 0
         try:
             while number < len(payloads):
@@ -167,7 +167,7 @@ class Machine:
 
     def write_lines(self, table: CapturedTable, lines: Sequence[bytes], *, natively: bool) -> None:
         self.writer.begin_snapshot()
-        messages = Messages(lines)
+        messages = Payloads(lines)
         number = 0
         while number < len(lines):
             if natively:

@@ -38,6 +38,8 @@ VARINT, FIXED64, LENGTH, _START_GROUP, _END_GROUP, FIXED32 = range(6)
 
 _BAD = -1
 _TAG_MAX = (1 << 32) - 1
+_SHORT_BYTES = 5
+"""The bytes that a tag or a size may have. Protobuf's library refuses longer ones, also of small numbers."""
 _HIGH_BITS = 0x8080808080808080
 
 
@@ -92,16 +94,18 @@ def _next(at: Native, end: Native) -> Native:
     """(field's number, wire type, number or size, its bytes' address, address after it); that is -1 for a bad one."""
     zero: Native = np.int64(0)
     bad = (zero, zero, zero, zero, np.int64(_BAD))
+    first = at
     tag, at = read_plain_varint(at, end)
-    if at < 0 or tag < 8 or tag > _TAG_MAX:
+    if at < 0 or at - first > _SHORT_BYTES or tag < 8 or tag > _TAG_MAX:
         return bad
     number, wire = tag >> 3, tag & 7
     if wire == VARINT:
         content, behind = read_plain_varint(at, end)
         return (number, wire, content, at, behind) if behind >= 0 else bad
     if wire == LENGTH:
+        first = at
         size, at = read_plain_varint(at, end)
-        if at < 0 or size < 0 or size > end - at:
+        if at < 0 or at - first > _SHORT_BYTES or size < 0 or size > end - at:
             return bad
         return number, wire, size, at, at + size
     if wire == FIXED64:

@@ -42,9 +42,11 @@ def values_of_view(view: View, log: Log, *, is_derived: bool) -> TopicValues:
         raise NotYetError(
             f"for the schema of topic {topic.name}, which its pipeline or capture registers when it starts"
         )
-    columns = TopicSchema(tuple(map(schema.column, key))) if schema is not None and key else None
     encoded = None
     if encoding is not None or key_encoding is not None:
+        columns = None
+        if key_encoding is not None and schema is not None and key:
+            columns = TopicSchema(tuple(map(schema.column, key)))
         encoded = _encoded(log, schema if encoding is not None else None, key_encoding is not None, columns)
     return TopicValues(
         schema if view.kind.needs_schema else None, key if view.kind.needs_schema else topic.key, encoded

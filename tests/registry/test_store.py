@@ -252,6 +252,16 @@ def test_a_topic_that_would_forget_schemas_is_refused(registry_log: Log, topic: 
         Registry(registry_log, topic).register("a", avro("A"))
 
 
+def test_a_topic_that_is_recreated_so_that_it_would_forget_schemas_is_refused(registry_log: Log, topic: str) -> None:
+    registry = Registry(registry_log, topic)
+    registry.register("a", avro("A"))
+    registry_log.delete_topic(topic)
+    registry_log.create_topic(topic, partitions=1, configs={"cleanup.policy": "delete"})
+    assert registry.subjects(None) == []
+    with pytest.raises(ConfigError, match="set it to compact"):
+        registry.register("a", avro("A"))
+
+
 def test_a_write_that_another_registry_interrupts_is_made_whole(registry_log: Log, topic: str) -> None:
     """Another producer takes over the transactional id between reading and writing: the step is taken again."""
     registry, calls = Registry(registry_log, topic), []

@@ -44,11 +44,6 @@ class SchemaDecoder:
 
     schemas: Schemas
 
-    @property
-    def refusal(self) -> str:
-        """The end of an error's sentence about a value that is not read."""
-        return "cannot be read by its schema"
-
     def decode(self, values: pa.Array, schema: pa.Schema) -> DecodedRows:
         """Read ``values`` (binary, none null) into the columns of ``schema``."""
         blocks, order = [], []

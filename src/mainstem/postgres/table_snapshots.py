@@ -45,7 +45,6 @@ class TableSnapshots:
         connection: Any,
     ) -> None:
         """To be made before the stream begins, and after the last change of the publication."""
-        self.rows = 0
         self._settings = settings
         self._log = log
         self._log_writer = log_writer
@@ -138,13 +137,11 @@ class TableSnapshots:
             key = table.encoder.key_of(row)
             if key in window.partial:
                 self._writer.write(table, key, _merged(window.partial[key], row), "r")
-                self.rows += 1
             elif key not in window.touched:
                 unchanged.append(line)
         return unchanged
 
     def _write(self, table: CapturedTable, lines: Sequence[bytes]) -> None:
-        self.rows += len(lines)
         messages = Payloads(lines) if self._runs.is_ready else None
         number = 0
         while number < len(lines):

@@ -163,6 +163,7 @@ class Store:
                 # the topic was removed or recreated: what is in it now is all that counts
                 with self._lock:
                     self._state, self._borrowers, self._position = RegistryState(), set(), None
+                    self._is_compacted = False
                 if self._topic in self._log.topics():
                     self._take_in()
 

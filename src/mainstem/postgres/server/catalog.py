@@ -55,10 +55,9 @@ class SourceTable:
 
 
 class Server(NamedTuple):
-    """The server: which one it is, by its own id, and its version as a number (150018)."""
+    """The server, by its own id, and the database."""
 
     system_id: str
-    version: int
     database: str
 
 
@@ -135,7 +134,7 @@ def check_server(connection: Any) -> Server:
     if not is_allowed:
         raise ConfigError(f"user {user} may not replicate: run ALTER ROLE {user} REPLICATION")
     ((system_id,),) = rows_of(connection, "SELECT system_identifier::text FROM pg_control_system()")
-    return Server(system_id, version, database)
+    return Server(system_id, database)
 
 
 def warnings_of(connection: Any) -> list[str]:

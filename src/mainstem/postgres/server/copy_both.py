@@ -17,12 +17,13 @@ from typing import Any, Final
 
 import psycopg2
 
+from mainstem.postgres.server.pgoutput import POSTGRES_EPOCH_US
+
 _DATA: Final = b"w"
 _KEEPALIVE: Final = struct.Struct(">cQqB")
 _STATUS: Final = struct.Struct(">cQQQqB")
 _HEADER_BYTES: Final = 25
 """Of a message with data: its kind, where the data begins, where the log of the server ends, the server's clock."""
-_POSTGRES_EPOCH_US: Final = 946_684_800_000_000
 _ENDED, _FAILED = -1, -2
 _SQLSTATE: Final = ord("C")
 
@@ -101,7 +102,7 @@ class ReplicationMessages:
 
         Raises StreamEndedError.
         """
-        clock_us = time.time_ns() // 1_000 - _POSTGRES_EPOCH_US
+        clock_us = time.time_ns() // 1_000 - POSTGRES_EPOCH_US
         data = _STATUS.pack(b"r", max(write_lsn, flush_lsn), flush_lsn, flush_lsn, clock_us, 0)
         if _LIBPQ.PQputCopyData(self._connection, data, len(data)) != 1 or _LIBPQ.PQflush(self._connection) < 0:
             raise self._failure()

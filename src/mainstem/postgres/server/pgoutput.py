@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 
 from mainstem.errors import MachineError
 
-_POSTGRES_EPOCH_US: Final = 946_684_800_000_000
+POSTGRES_EPOCH_US: Final = 946_684_800_000_000
 """2000-01-01, from which PostgreSQL counts, in microseconds since 1970."""
 _KEY_COLUMN: Final = 1
 _BEGIN: Final = struct.Struct(">QqI")
@@ -49,7 +49,6 @@ class Begin(NamedTuple):
 class Commit(NamedTuple):
     """The transaction ends. ``end_lsn`` is where the log of the database goes on after it."""
 
-    commit_lsn: int
     end_lsn: int
 
 
@@ -94,7 +93,6 @@ class RowDelete(NamedTuple):
     """A row that is gone: the row before (O), or the columns of its identity (K)."""
 
     relation: int
-    old_kind: str
     old: Values
 
 
@@ -130,12 +128,12 @@ def decode(payload: bytes) -> Message | None:
 
 def _begin(payload: bytes) -> Begin:
     lsn, time_us, xid = _BEGIN.unpack_from(payload, 1)
-    return Begin(lsn, time_us + _POSTGRES_EPOCH_US, xid)
+    return Begin(lsn, time_us + POSTGRES_EPOCH_US, xid)
 
 
 def _commit(payload: bytes) -> Commit:
-    _, lsn, end_lsn, _ = _COMMIT.unpack_from(payload, 1)
-    return Commit(lsn, end_lsn)
+    _, _, end_lsn, _ = _COMMIT.unpack_from(payload, 1)
+    return Commit(end_lsn)
 
 
 def _relation(payload: bytes) -> Relation:
@@ -175,7 +173,7 @@ def _update(payload: bytes) -> RowUpdate:
 def _delete(payload: bytes) -> RowDelete:
     (oid,) = _OID.unpack_from(payload, 1)
     old, _ = _tuple(payload, 6)
-    return RowDelete(oid, chr(payload[5]), old)
+    return RowDelete(oid, old)
 
 
 def _truncate(payload: bytes) -> Truncate:

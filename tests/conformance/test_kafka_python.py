@@ -52,6 +52,7 @@ def consumer(log: LogProcess, *topics: str, group: str | None = None, **more: An
         "fetch_max_wait_ms": 50,
         "heartbeat_interval_ms": 100,
         "session_timeout_ms": 30_000,
+        "metadata_max_age_ms": 1_000,  # a leader that does not know the topic yet assigns nothing until it asks again
     }
     return KafkaConsumer(*topics, **(settings | more))
 

@@ -247,6 +247,26 @@ def test_entries_of_records_that_retention_took_are_rebuilt_away(monkeypatch: py
     assert offsets(node, b"k1") == []
 
 
+@pytest.mark.parametrize("seed", [6, 19, 24, 34])
+def test_entries_of_records_that_a_power_cut_took_are_ignored(seed: int) -> None:
+    """By these seeds the cut takes the first record's bytes and leaves those of the second: the offsets are a gap."""
+    node = FeatureNode(seed, **ALL)
+    node.log.flush()
+    node.directory.write_checkpoints()
+    node.put((b"a", b"v", (("mainstem-idempotency-key", b"once"),)))
+    node.put((None, b"v"))
+    for _ in range(2):
+        node.cut_power_and_start()
+        assert node.log.log_end_offset == 2
+        assert read_all(node.log, 0) == []
+        assert node.index.last_offset(b"a") == -1
+        assert node.index.remembered_offset(b"once") is None
+    assert node.put((b"a", b"v", expect_key(-1))) == 2
+    node.kill_and_start()
+    assert node.index.last_offset(b"a") == 2
+    assert offsets(node, b"a") == [2]
+
+
 _KEYS = st.sampled_from([b"a", b"b", b"c", b"x" * 100])
 _STEPS = st.lists(
     st.one_of(

@@ -64,6 +64,15 @@ def test_partitions_are_shared_evenly_and_again_after_any_change(
     assert assign(second, shapes(second_topics), after) == after, "nothing moves when nothing changes"
 
 
+def test_a_member_that_has_all_that_is_left_gets_another_members_partition() -> None:
+    topics = shapes({"t": 2})
+    before = assign({"m3": "t", "m6": "t"}, topics, {})
+    members = {"m2": "t", "m4": "t", "m6": "t"}
+    after = assign(members, topics, before)
+    assert sorted(len(each[IDS["t"]]) for each in after.values()) == [1, 1, 2]
+    assert assign(members, topics, after) == after
+
+
 def test_members_keep_what_they_have_when_one_more_comes() -> None:
     topics = shapes({"t": 6})
     before = assign({"a": "t", "b": "t"}, topics, {})

@@ -2,9 +2,8 @@
 
 If all members subscribe to the same topics, it assigns all partitions together; else it assigns each topic on its own.
 With at least as many partitions as members, each partition goes to one member. With more members than partitions, all
-partitions have the same number of members. The members' counts of partitions differ by at most one, except where only
-members that have a partition already could take it. A member keeps its partitions as far as that allows. A pure
-function.
+partitions have the same number of members. The members' counts of partitions differ by at most one. A member keeps its
+partitions as far as that allows. A pure function.
 """
 
 from __future__ import annotations
@@ -84,6 +83,14 @@ def _assign(partitions: int, had: Mapping[str, Sequence[int]]) -> dict[str, set[
     for member_id, own in kept.items():
         in_order = left if sharing == 1 else sorted(left, key=lambda each: -left[each])
         own |= _take((each for each in in_order if each not in own), wanted[member_id] - len(own), left)
+    for member_id, own in kept.items():
+        while len(own) < wanted[member_id]:  # what is left it has: another member takes that, and gives one
+            [number] = _take(list(left)[:1], 1, left)
+            other = next(each for each in kept.values() if number not in each and not each <= own)
+            given = min(other - own)
+            other.remove(given)
+            other.add(number)
+            own.add(given)
     return kept
 
 

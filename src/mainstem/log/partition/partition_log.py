@@ -310,11 +310,14 @@ class PartitionLog(PartitionReads):
             self._go_offline(f"{error}; then {second}")
 
     def _note_leader_epoch(self, start_offset: int) -> None:
-        """Not synced: opening the log compares it with the log's last batch, and rebuilds it when it is behind."""
+        """Not synced: opening the log compares it with the log's last batch, and adds what it lacks.
+
+        Synced where the log was cut: no batch has the epoch that begins at the cut.
+        """
         self._leader_epochs.assign(self.leader_epoch, start_offset)
         data = encode_leader_epochs(self._leader_epochs.entries)
         try:
-            replace_file(self._context.disk, self.directory / LEADER_EPOCH_CHECKPOINT, data, sync=False)
+            replace_file(self._context.disk, self.directory / LEADER_EPOCH_CHECKPOINT, data, sync=self._cut_files > 0)
         except StorageError as error:  # the batch is appended; the file is rebuilt at the next start
             _LOG.warning("%s: %s", self.topic_partition, error)
 

@@ -130,6 +130,7 @@ class _Recovery:
         self._segments: list[Segment] = []
         self._producers = ProducerState()
         self._cut_files = 0
+        self._cut_from: int | None = None
         self._damaged_from: int | None = None
         self._sealed: tuple[Segment, IndexChecksums] | None = None
         self._are_known = False
@@ -369,6 +370,7 @@ class _Recovery:
         self._rewrite(segment, trusted_end, indexes.log_bytes)
         del self._segments[slot + 1 :]
         if resume > indexes.end_offset:
+            self._cut_from = indexes.end_offset
             self._resume_in_new_segment(segment, indexes, later, resume, keep=proven_end is not None)
         else:
             self._truncate(segment, indexes)
@@ -472,9 +474,11 @@ class _Recovery:
     # Step 5
 
     def _rebuild_leader_epochs(self, kept_end: int, log_start: int) -> LeaderEpochs:
-        """The epochs from their file, if it reaches from the first batch to the last; else from the batches.
+        """The epochs from their file, and from the batches where it does not reach from the first batch to the last.
 
-        A batch's epoch lies outside its checksum: one with which no node can have led is ignored.
+        A batch's epoch lies outside its checksum: one with which no node can have led is ignored. Where the log is cut
+        and goes on later, an epoch without batches begins: the epochs before it end there, and who knows records of
+        the offsets in between, as the key index does, forgets them.
         """
         epoch_max = self._last_known.leader_epoch_max
         path = self._directory / LEADER_EPOCH_CHECKPOINT
@@ -483,14 +487,17 @@ class _Recovery:
         epochs.truncate_end(kept_end)
         last = next((segment for segment in reversed(self._segments) if segment.size_bytes), None)
         last_epoch = last.last_leader_epoch() if last is not None else epochs.latest
-        is_behind = epochs.latest != last_epoch and last_epoch <= epoch_max
-        if entries is None or is_behind or epochs.latest > epoch_max or self._lacks_first_epoch(epochs, log_start):
-            epochs = LeaderEpochs()
+        is_behind = epochs.latest < last_epoch <= epoch_max
+        is_wrong = entries is None or epochs.latest > epoch_max or self._lacks_first_epoch(epochs, log_start)
+        if is_wrong or is_behind:
+            epochs = LeaderEpochs() if is_wrong else epochs
             for segment in self._segments:
                 for epoch, start_offset in segment.leader_epochs(epoch_max):
                     epochs.assign(epoch, start_offset)
+        if self._cut_from is not None:
+            epochs.assign((epochs.latest if epoch_max == _EPOCH_MAX else epoch_max) + 1, self._cut_from)
         if epochs.entries != tuple(entries or ()):
-            replace_file(self._disk, path, encode_leader_epochs(epochs.entries), sync=False)
+            replace_file(self._disk, path, encode_leader_epochs(epochs.entries), sync=self._cut_files > 0)
         epochs.truncate_start(log_start)
         return epochs
 

@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.broker.harness import child_environment
-from tests.support.debezium_engine import debezium_jars, engine_properties, write_properties
+from tests.support.debezium_engine import ENGINE_PROGRAM, debezium_jars, engine_properties, write_properties
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresCluster, PostgresDatabase, postgres_programs
 
@@ -41,7 +41,6 @@ from mainstem.postgres.captured_state import CapturedState, read_state
 PEER = "Debezium"
 TABLES = ("orders", "pgbench_accounts", "pgbench_tellers", "pgbench_branches", "pgbench_history")
 _SETTINGS = {"fsync": "on", "shared_buffers": "256MB", "max_wal_size": "4GB", "wal_sender_timeout": "0"}
-_COUNTED = Path(__file__).with_name("debezium") / "Counted.java"
 _HEAP = ("-Xms256M", "-Xmx2G")
 _DDL = """
 CREATE TABLE orders (
@@ -120,8 +119,8 @@ class DebeziumCapture:
         file = directory / "debezium.properties"
         write_properties(properties, file)
         classes = f"{debezium_jars()}/*:{directory}"
-        subprocess.run(["javac", "-cp", classes, "-d", str(directory), str(_COUNTED)], check=True, timeout=120)
-        argv = ["java", *_HEAP, "-cp", classes, "Counted", str(file)]
+        subprocess.run(["javac", "-cp", classes, "-d", str(directory), str(ENGINE_PROGRAM)], check=True, timeout=120)
+        argv = ["java", *_HEAP, "-cp", classes, "Changes", str(file), "count"]
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._before = 0
         threading.Thread(target=self._read, daemon=True).start()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,10 +18,7 @@ from mainstem.client.records import NewRecord
 from mainstem.encodings.registration import register_topic
 from mainstem.encodings.topic_values import Codec
 from mainstem.errors import InputError
-from mainstem.gateway.access.limits import GatewayLimits
-from mainstem.gateway.server.app import create_registry_app
 from mainstem.schema.infer import schema_of
-from tests.gateway.served import served
 
 DDL = "id BIGINT, name STRING, day DATE, at TIMESTAMP, data BINARY, tags ARRAY<STRING>, total DOUBLE"
 AT = datetime.datetime(2024, 2, 29, 12, 0, 0, 1, datetime.UTC)
@@ -54,16 +50,6 @@ FOREIGN = json.dumps(
     }
 )
 """Another writer's schema: fields in another order, one more and one less, a narrower type."""
-
-
-@pytest.fixture
-def client(mainstem_log: Log) -> Iterator[SchemaRegistryClient]:
-    """Confluent's client of the log's registry."""
-    with (
-        served(create_registry_app(mainstem_log, GatewayLimits())) as http,
-        SchemaRegistryClient({"url": str(http.base_url)}) as client,
-    ):
-        yield client
 
 
 def topic_of(log: Log, encoding: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -25,15 +24,12 @@ from mainstem.encodings.protobuf.protobuf_messages import message_class
 from mainstem.encodings.registration import register_topic
 from mainstem.encodings.topic_values import Codec
 from mainstem.errors import DefinitionError, SchemaError
-from mainstem.gateway.access.limits import GatewayLimits
-from mainstem.gateway.server.app import create_registry_app
 from mainstem.registry.errors import RegistryError
 from mainstem.registry.registry import Registry
 from mainstem.registry.requests import LATEST, SchemaRequest
 from mainstem.schema.infer import schema_of
 from mainstem.schema.topic_schemas import lookup
 from mainstem.schema.types import ENCODINGS
-from tests.gateway.served import served
 
 DDL = "id BIGINT, name STRING, day DATE, at TIMESTAMP, price DECIMAL(10,2), paid BOOLEAN, small INT, value STRING"
 DEBEZIUM = {
@@ -47,16 +43,6 @@ PAIR = {
     "name": "Key",
     "fields": [{"name": "name", "type": ["null", "string"], "default": None}, {"name": "id", "type": "long"}],
 }
-
-
-@pytest.fixture
-def client(mainstem_log: Log) -> Iterator[SchemaRegistryClient]:
-    """Confluent's client of the log's registry."""
-    with (
-        served(create_registry_app(mainstem_log, GatewayLimits())) as http,
-        SchemaRegistryClient({"url": str(http.base_url)}) as client,
-    ):
-        yield client
 
 
 def topic_of(log: Log, key: tuple[str, ...], key_encoding: str | None, encoding: str | None = None) -> str:

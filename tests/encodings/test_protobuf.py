@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,15 +19,12 @@ from mainstem.encodings.protobuf.protobuf_messages import file_of, message_class
 from mainstem.encodings.registration import register_topic
 from mainstem.encodings.topic_values import Codec
 from mainstem.errors import DefinitionError, SchemaError
-from mainstem.gateway.access.limits import GatewayLimits
-from mainstem.gateway.server.app import create_registry_app
 from mainstem.record.writer import varint
 from mainstem.registry.parsing import format_of
 from mainstem.registry.registry import Registry
 from mainstem.registry.requests import LATEST, SchemaRequest
 from mainstem.schema.infer import schema_of
 from mainstem.schemas_topic.frames import frame_of
-from tests.gateway.served import served
 
 DDL = (
     "id BIGINT, name STRING, paid BOOLEAN, ratio FLOAT, total DOUBLE, data BINARY, at TIMESTAMP, day DATE, "
@@ -87,16 +83,6 @@ FOREIGN_DDL = (
     "by_number MAP<STRING, STRUCT<cents: BIGINT>>, card STRING, cash BIGINT, note STRING, took STRING, "
     "more STRUCT<a: DOUBLE>, missing INT"
 )
-
-
-@pytest.fixture
-def client(mainstem_log: Log) -> Iterator[SchemaRegistryClient]:
-    """Confluent's client of the log's registry."""
-    with (
-        served(create_registry_app(mainstem_log, GatewayLimits())) as http,
-        SchemaRegistryClient({"url": str(http.base_url)}) as client,
-    ):
-        yield client
 
 
 def topic_of(log: Log, ddl: str) -> str:

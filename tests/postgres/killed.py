@@ -99,6 +99,8 @@ class Writer(threading.Thread):
     def run(self) -> None:
         try:
             connection = psycopg2.connect(self._dsn)
+            with connection, connection.cursor() as cursor:
+                self._insert_many(cursor, 100_000)
             while not self._stopping.is_set():
                 with connection, connection.cursor() as cursor:
                     self._transaction(cursor)
@@ -137,7 +139,7 @@ class Writer(threading.Thread):
             " generate_series(1, %s) n RETURNING stamp, id) INSERT INTO written SELECT stamp, 'lines', id FROM put",
             (rows,),
         )
-        cursor.execute("DELETE FROM lines WHERE id >= 1000000 AND id %% 50 <> 0")
+        cursor.execute("DELETE FROM lines WHERE id >= 1000000 AND id % 50 <> 0")
 
     def _copy(self, cursor: Any, rows: int) -> None:
         self.changes += rows

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from tests.support.apache_kafka import fetch_jars
 
 _HOME = Path(__file__).with_name("debezium")
+ENGINE_PROGRAM = _HOME / "Changes.java"
 _VERSION = "3.3.1"
 _STOP_S = 60
 
@@ -83,7 +84,7 @@ class DebeziumEngine:
             "-XX:TieredStopAtLevel=1",
             "-cp",
             f"{debezium_jars()}/*",
-            str(_HOME / "Changes.java"),
+            str(ENGINE_PROGRAM),
         ]
         self._process = subprocess.Popen(
             [*argv, str(self._properties)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"

@@ -1,4 +1,5 @@
-// Debezium's embedded engine: one line for each change, its topic, key and value apart by tabs; until standard input ends.
+// Debezium's embedded engine, until standard input ends. A line for each change: its topic, key and value, apart by tabs.
+// With a second argument, "count": a line for each batch, how many changes have come; the changes are dropped.
 
 import io.debezium.engine.ChangeEvent;
 import io.debezium.engine.DebeziumEngine;
@@ -13,12 +14,15 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
 public class Changes {
+    private static long changes;
+
     public static void main(String[] arguments) throws Exception {
         Properties properties = new Properties();
         try (FileInputStream file = new FileInputStream(arguments[0])) {
             properties.load(file);
         }
         PrintStream out = new PrintStream(new FileOutputStream(FileDescriptor.out), false, StandardCharsets.UTF_8);
+        boolean counts = arguments.length > 1 && arguments[1].equals("count");
         DebeziumEngine<ChangeEvent<String, String>> engine = DebeziumEngine.create(Json.class)
             .using(properties)
             .using((success, message, error) -> {
@@ -28,8 +32,14 @@ public class Changes {
             })
             .notifying((events, committer) -> {
                 for (ChangeEvent<String, String> event : events) {
-                    out.print(event.destination() + "\t" + event.key() + "\t" + event.value() + "\n");
+                    changes += 1;
+                    if (!counts) {
+                        out.print(event.destination() + "\t" + event.key() + "\t" + event.value() + "\n");
+                    }
                     committer.markProcessed(event);
+                }
+                if (counts) {
+                    out.print(changes + "\n");
                 }
                 out.flush();
                 committer.markBatchFinished();

@@ -46,7 +46,7 @@ from mainstem.postgres.native.row_code import (
     Stop,
     Text,
 )
-from mainstem.record.native.native_kernel import Native, helper, load_byte, machine_code, store_byte
+from mainstem.record.native.native_kernel import Native, helper, key_partition, load_byte, machine_code, store_byte
 from mainstem.record.native.native_varint import put_varint, varint_bytes
 
 _NICENESS = 10
@@ -97,7 +97,6 @@ _SNAPSHOT, _NO_SNAPSHOT = int(Text.SNAPSHOT), int(Text.NO_SNAPSHOT)
 _UNESCAPED = int(Text.UNESCAPED)
 _ADDRESS, _ROOM, _SIZE, _RECORD_COUNT, _BASE_TIME, _MAX_TIME, _SEEN = range(7)  # BatchField
 _TARGET_BYTES = 8 * 7
-_M, _SEED = 0x5BD1E995, 0x9747B28C
 
 
 @helper
@@ -258,32 +257,6 @@ def _put_key(at: Native, program: Native, spans: Native, texts: Native) -> Nativ
 
 
 @helper
-def _mix(word: Native) -> Native:
-    word = (word * _M) & 0xFFFFFFFF
-    return ((word ^ word >> 24) * _M) & 0xFFFFFFFF
-
-
-@helper
-def _partition(at: Native, size: Native, count: Native) -> Native:
-    """The partition of a key, as ``partitioner`` has it."""
-    if count == 1:
-        return np.int64(0)
-    digest: Native = np.int64(_SEED) ^ size
-    end = at + size
-    while end - at >= 4:
-        word = load_byte(at) | load_byte(at + 1) << 8 | load_byte(at + 2) << 16 | load_byte(at + 3) << 24
-        digest = ((digest * _M) & 0xFFFFFFFF) ^ _mix(word)
-        at += 4
-    if at < end:
-        for i in range(end - at):
-            digest ^= load_byte(at + i) << (8 * i)
-        digest = (digest * _M) & 0xFFFFFFFF
-    digest ^= digest >> 13
-    digest = (digest * _M) & 0xFFFFFFFF
-    return ((digest ^ digest >> 15) & 0x7FFFFFFF) % count
-
-
-@helper
 def _put_source(at: Native, program: Native, state: Native, texts: Native, operation: Native, now_ms: Native) -> Native:
     """The end of an envelope, from its source on."""
     at = put_text(at, texts, _SOURCE)
@@ -420,7 +393,10 @@ def _encode(asked: Native, program: Native, scratch: Native, spans: Native, kind
         operation = _DELETED
     if is_enveloped:
         at = _put_source(at, program, state, texts, np.int64(operation), now_ms)
-    target = get_number(program, _TARGETS) + _TARGET_BYTES * _partition(key, key_size, get_number(program, _PARTITIONS))
+    partition: Native = np.int64(0)
+    if get_number(program, _PARTITIONS) > 1:
+        partition = key_partition(key, key_size, get_number(program, _PARTITIONS))
+    target = get_number(program, _TARGETS) + _TARGET_BYTES * partition
     overhead = _RECORD_BYTES + key_size + get_number(state, _HEADER_BYTES)
     needed = overhead + at - value + (overhead if is_deleted and is_enveloped else 0)
     if needed > get_number(target, _ROOM) - get_number(target, _SIZE):

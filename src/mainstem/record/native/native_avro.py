@@ -22,7 +22,7 @@ from mainstem.record.native.native_kernel import (
     address_of,
     helper,
     kernel,
-    load_byte,
+    load_little_endian,
 )
 from mainstem.record.native.native_varint import from_zigzag, read_plain_varint
 
@@ -35,14 +35,6 @@ def _number(at: Native, end: Native) -> Native:
     """(number, address after it); the address is -1 when it runs over ``end`` or has more than 64 bits."""
     number, at = read_plain_varint(at, end)
     return from_zigzag(number), at
-
-
-@helper
-def _little_endian(at: Native, count: Native) -> Native:
-    number: Native = np.int64(0)
-    for i in range(count):
-        number |= np.int64(load_byte(at + i)) << np.int64(8 * i)
-    return number
 
 
 @helper
@@ -70,7 +62,7 @@ def _field(kind: Native, size: Native, at: Native, end: Native) -> Native:
         return bad
     if kind in (BYTES_KIND, FIXED):
         return at, size, at + size
-    number = _little_endian(at, size)
+    number = load_little_endian(at, size)
     if kind == BOOLEAN and number > 1:
         return bad
     return number, np.int64(0), at + size

@@ -23,7 +23,7 @@ from mainstem.record.native.native_kernel import (
     helper,
     int64s,
     kernel,
-    load_byte,
+    key_partition,
     store_byte,
 )
 from mainstem.record.native.native_varint import delta_fits, put_varint, varint_bytes
@@ -40,9 +40,6 @@ PAYLOAD_COLUMNS = 5
 RECORD_OVERHEAD_MAX = 5 + 1 + 10 + 5 + 5 + 5 + 5
 """Of one record: its length, attributes, two deltas, the lengths of key and value, the number of headers."""
 HEADER_OVERHEAD_MAX = 5 + 5
-
-_M = 0x5BD1E995
-_SEED = 0x9747B28C
 
 
 @helper
@@ -115,31 +112,6 @@ def write_payloads(
     return batch + 1, np.int64(-1)
 
 
-@helper
-def _mix(word: Native) -> Native:
-    word = (word * _M) & 0xFFFFFFFF
-    word ^= word >> 24
-    return (word * _M) & 0xFFFFFFFF
-
-
-@helper
-def _murmur2(at: Native, size: Native) -> Native:
-    """Kafka's murmur2, as an unsigned 32-bit number (``partitioner`` has it in plain Python)."""
-    digest: Native = np.int64(_SEED) ^ size
-    end = at + size
-    while end - at >= 4:
-        word = load_byte(at) | load_byte(at + 1) << 8 | load_byte(at + 2) << 16 | load_byte(at + 3) << 24
-        digest = ((digest * _M) & 0xFFFFFFFF) ^ _mix(word)
-        at += 4
-    if at < end:
-        for i in range(end - at):
-            digest ^= load_byte(at + i) << (8 * i)
-        digest = (digest * _M) & 0xFFFFFFFF
-    digest ^= digest >> 13
-    digest = (digest * _M) & 0xFFFFFFFF
-    return digest ^ (digest >> 15)
-
-
 @kernel(INT64S, INT64S, types.int64, INT32S, returns=types.void)
 def partition_keys(addresses: Native, sizes: Native, partition_count: Native, partitions: Native) -> None:
     """The partition of each key, -1 for null."""
@@ -147,4 +119,4 @@ def partition_keys(addresses: Native, sizes: Native, partition_count: Native, pa
         if sizes[n] < 0:
             partitions[n] = -1
         else:
-            partitions[n] = (_murmur2(addresses[n], sizes[n]) & 0x7FFFFFFF) % partition_count
+            partitions[n] = key_partition(addresses[n], sizes[n], partition_count)

@@ -43,6 +43,7 @@ BYTES = types.Array(types.uint8, 1, "C")
 INT32S = types.Array(types.int32, 1, "C")
 INT64S = types.Array(types.int64, 1, "C")
 INT64_TABLE = types.Array(types.int64, 2, "C")
+_MURMUR2_M, _MURMUR2_SEED = 0x5BD1E995, 0x9747B28C
 
 
 def int64s(count: int) -> Any:
@@ -271,3 +272,33 @@ def crc32c(start: Native, end: Native) -> Native:
         crc = _crc_byte(crc, np.uint64(load_byte(at)))
         at += 1
     return np.int64(crc ^ np.uint64(0xFFFFFFFF))
+
+
+@helper
+def load_little_endian(at: Native, count: Native) -> Native:
+    """A number of up to eight bytes. Checks nothing."""
+    number: Native = np.int64(0)
+    for i in range(count):
+        number |= np.int64(load_byte(at + i)) << np.int64(8 * i)
+    return number
+
+
+@helper
+def _mix(word: Native) -> Native:
+    word = (word * _MURMUR2_M) & 0xFFFFFFFF
+    return ((word ^ word >> 24) * _MURMUR2_M) & 0xFFFFFFFF
+
+
+@helper
+def key_partition(at: Native, size: Native, partition_count: Native) -> Native:
+    """The partition of a key by Kafka's murmur2; ``partitioner`` has it in plain Python."""
+    digest: Native = np.int64(_MURMUR2_SEED) ^ size
+    end = at + size
+    while end - at >= 4:
+        digest = ((digest * _MURMUR2_M) & 0xFFFFFFFF) ^ _mix(load_little_endian(at, np.int64(4)))
+        at += 4
+    if at < end:
+        digest = ((digest ^ load_little_endian(at, end - at)) * _MURMUR2_M) & 0xFFFFFFFF
+    digest ^= digest >> 13
+    digest = (digest * _MURMUR2_M) & 0xFFFFFFFF
+    return ((digest ^ digest >> 15) & 0x7FFFFFFF) % partition_count

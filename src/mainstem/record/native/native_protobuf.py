@@ -25,6 +25,7 @@ from mainstem.record.native.native_kernel import (
     helper,
     kernel,
     load_byte,
+    load_little_endian,
     load_word,
     rare,
 )
@@ -82,14 +83,6 @@ def _is_utf8(at: Native, size: Native) -> Native:
 
 
 @helper
-def _little_endian(at: Native, count: Native) -> Native:
-    number: Native = np.int64(0)
-    for i in range(count):
-        number |= np.int64(load_byte(at + i)) << np.int64(8 * i)
-    return number
-
-
-@helper
 def _next(at: Native, end: Native) -> Native:
     """(field's number, wire type, number or size, its bytes' address, address after it); that is -1 for a bad one."""
     zero: Native = np.int64(0)
@@ -109,9 +102,9 @@ def _next(at: Native, end: Native) -> Native:
             return bad
         return number, wire, size, at, at + size
     if wire == FIXED64:
-        return (number, wire, _little_endian(at, np.int64(8)), at, at + 8) if end - at >= 8 else bad
+        return (number, wire, load_little_endian(at, np.int64(8)), at, at + 8) if end - at >= 8 else bad
     if wire == FIXED32:
-        return (number, wire, _little_endian(at, np.int64(4)), at, at + 4) if end - at >= 4 else bad
+        return (number, wire, load_little_endian(at, np.int64(4)), at, at + 4) if end - at >= 4 else bad
     return bad
 
 
@@ -278,7 +271,7 @@ def _unpack(kind: Native, wire: Native, at: Native, end: Native, first: Native, 
             content, at = read_plain_varint(at, end)
         else:
             width = np.int64(4) if wire == FIXED32 else np.int64(8)
-            content = _little_endian(at, width)
+            content = load_little_endian(at, width)
             at += width
         first[to] = _number_of(kind, content)
         second[to] = 0

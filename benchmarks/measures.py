@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import time
-from itertools import pairwise
+import uuid
+from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from benchmarks.brokers import BrokerUnderTest, cpu_s, resident_mb
+from benchmarks.brokers import BrokerUnderTest, Mainstem, cpu_s, resident_mb
+from benchmarks.load import LoadGenerator
 from mainstem.client.bench import BenchOptions, bench
+from mainstem.client.log import Log
 from mainstem.clock import SystemClock
 from mainstem.log.files.disk import OsDisk
 from mainstem.log.node.node_log import NodeLog
 from mainstem.model import TopicPartition
 from mainstem.protocol.codec import decode_response, encode_request
 from mainstem.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from mainstem.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from mainstem.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from mainstem.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from mainstem.record.writer import NewRecord, build_batch
@@ -27,21 +33,75 @@ _RETRY_S = 0.002
 _LATEST = -1
 
 
-def through_librdkafka(broker: BrokerUnderTest, record_bytes: int, records: int, latencies: int) -> Figures:
-    """Rates of producing and consuming, latencies, and the broker's processor time for each record of a phase."""
-    marks: list[tuple[str, float]] = []
-    options = BenchOptions(records=records, record_bytes=record_bytes, latency_records=latencies, timeout_s=60)
-    result = bench(broker.bootstrap, options, lambda phase: marks.append((phase, cpu_s(broker.pid))))
-    marks.append(("end", cpu_s(broker.pid)))
-    used_s = {phase: after - before for (phase, before), (_, after) in pairwise(marks)}
+def rates(broker: BrokerUnderTest, generator: LoadGenerator, record_bytes: int, records: int) -> Figures:
+    """Rates of producing and consuming, and the broker's processor time for each record, in a topic of its own."""
+    topic = f"rates-{uuid.uuid4().hex[:12]}"
+    figures = {}
+    with Log(broker.bootstrap, timeout_s=30) as log:
+        log.create_topic(topic)
+        try:
+            before_s = cpu_s(broker.pid)
+            figures["produce"] = generator.produce(broker.bootstrap, topic, records, record_bytes)
+            between_s = cpu_s(broker.pid)
+            figures["consume"] = generator.consume(broker.bootstrap, topic, records)
+            after_s = cpu_s(broker.pid)
+        finally:
+            log.delete_topic(topic)
+    figures["produce CPU"] = (between_s - before_s) / records * 1e6
+    figures["consume CPU"] = (after_s - between_s) / records * 1e6
+    return figures
+
+
+def small_requests(broker: BrokerUnderTest, count: int, added_ms: float) -> dict[str, Figures]:
+    """One record of 1 kB at a time: end to end by the Python client, and single requests over a plain socket.
+
+    ``added_ms`` is added to the median, for a broker that does not sync.
+    """
+    options = BenchOptions(records=1, latency_records=count, timeout_s=60)
+    synced = bench(broker.bootstrap, options).latency
+    configs = {"flush": "os"} if broker.name == Mainstem.name else {}
+    unsynced = bench(broker.bootstrap, replace(options, topic_configs=configs)).latency
     return {
-        "produce": result.produce.records_per_second,
-        "consume": result.consume.records_per_second,
-        "p50": result.latency.p50_ms,
-        "p99": result.latency.p99_ms,
-        "produce CPU": used_s["produce"] / result.produce.records * 1e6,
-        "consume CPU": used_s["consume"] / result.consume.records * 1e6,
+        "one at a time: ": {"p50": synced.p50_ms + added_ms, "p99": synced.p99_ms},
+        "one at a time, flush=os: ": {"p50": unsynced.p50_ms},
+        "one request: ": _request_cpu(broker, count),
     }
+
+
+def _request_cpu(broker: BrokerUnderTest, count: int) -> Figures:
+    """The broker's processor time of a produce request and of a fetch request of one record, in microseconds."""
+    topic = f"requests-{uuid.uuid4().hex[:12]}"
+    figures = {}
+    with Log(broker.bootstrap, timeout_s=30) as log, RawConnection(broker.bootstrap) as connection:
+        log.create_topic(topic)
+        batch = build_batch([NewRecord(None, bytes(1_000), (), int(time.time() * 1000))])
+        data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
+        begin_s = cpu_s(broker.pid)
+        for _ in range(count):
+            answer = connection.request(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data]), 8)
+            assert answer.responses[0].partition_responses[0].error_code == 0
+        produced_s = cpu_s(broker.pid)
+        for offset in range(count):
+            asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=100)
+            wanted = FetchTopic(topic=topic, partitions=[asked])
+            fetch = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=100, topics=[wanted])
+            assert connection.request(fetch, 11).responses[0].partitions[0].records
+        figures["produce CPU"] = (produced_s - begin_s) / count * 1e6
+        figures["fetch CPU"] = (cpu_s(broker.pid) - produced_s) / count * 1e6
+        log.delete_topic(topic)
+    return figures
+
+
+def sync_ms(directory: Path) -> float:
+    """The median of one append of 1 kB with its fdatasync on the disk of ``directory``, in milliseconds."""
+    taken_ms = []
+    with (directory / "synced").open("wb", buffering=0) as file:
+        for _ in range(500):
+            begin_s = time.perf_counter()
+            file.write(bytes(1_000))
+            os.fdatasync(file.fileno())
+            taken_ms.append((time.perf_counter() - begin_s) * 1e3)
+    return median(taken_ms)
 
 
 def first_acknowledgement(broker: BrokerUnderTest) -> Figures:

@@ -33,7 +33,7 @@ from tests.support.apache_kafka import KafkaUnavailableError
 from benchmarks import by_hand, jdbc_sink
 from benchmarks.brokers import Mainstem, resident_mb
 from benchmarks.jdbc_sink import JdbcSink
-from benchmarks.report import Comparison, Goal
+from benchmarks.report import Comparison, Goal, load_line, machine_load
 from benchmarks.sink_databases import COLUMNS, DATABASES, DDL, BenchDatabase
 from mainstem.client.log import Log
 from mainstem.model import Position
@@ -68,7 +68,8 @@ class _Load:
 def main(argv: list[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     sys.setswitchinterval(1e-4)
-    _say(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before; {arguments.rounds} rounds, alternating")
+    load = machine_load()
+    _say(f"{load_line(load)}; {arguments.rounds} rounds, alternating")
     with tempfile.TemporaryDirectory(prefix="mainstem-bench-") as root:
         broker = Mainstem(Path(root) / "log")
         broker.start()
@@ -78,7 +79,7 @@ def main(argv: list[str] | None = None) -> int:
                 directory.mkdir()
                 database = DATABASES[name](directory)
                 try:
-                    _say(_measured(directory, broker.bootstrap, database, arguments))
+                    _say(_measured(directory, broker.bootstrap, database, arguments, load))
                 finally:
                     database.close()
         finally:
@@ -86,8 +87,10 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _measured(root: Path, bootstrap: str, database: BenchDatabase, arguments: argparse.Namespace) -> str:
-    hand, jdbc = Comparison(_GOALS, _HAND), Comparison(_GOALS, jdbc_sink.NAME)
+def _measured(
+    root: Path, bootstrap: str, database: BenchDatabase, arguments: argparse.Namespace, machine: float
+) -> str:
+    hand, jdbc = Comparison(_GOALS, _HAND, machine), Comparison(_GOALS, jdbc_sink.NAME, machine)
     with ExitStack() as stack:
         worker = _worker(root, bootstrap, database, stack)
         for name, repeats in _LOADS.items():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeAlias
 
@@ -39,9 +39,11 @@ class BenchOptions:
     partitions: int = 1
     phase_s_max: float = 30.0
     timeout_s: float = 30.0
+    topic_configs: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
+        for name in ("records", "record_bytes", "latency_records", "partitions", "phase_s_max", "timeout_s"):
+            value = getattr(self, name)
             if value <= 0:
                 raise ConfigError(f"{name}={value}: it has to be over 0")
 
@@ -110,7 +112,7 @@ def bench(bootstrap: str, options: BenchOptions | None = None, on_phase: OnPhase
     tell = on_phase or (lambda phase: None)
     topic = f"mainstem-bench-{uuid.uuid4().hex[:12]}"
     with Log(bootstrap, timeout_s=options.timeout_s) as log:
-        log.create_topic(topic, partitions=options.partitions)
+        log.create_topic(topic, partitions=options.partitions, configs=options.topic_configs)
         try:
             tell("produce")
             produced = _produce(bootstrap, topic, options)

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 from benchmarks import measures
 from benchmarks.brokers import ApacheKafka, BrokerUnderTest, Mainstem
@@ -25,6 +26,8 @@ from benchmarks.report import Comparison, Goal
 GOALS = (
     Goal("100 B: produce", "records/s, acks=all", 1.3),
     Goal("1 kB: produce", "records/s, acks=all", 1.3),
+    Goal("100 B: produce, flush=os", "records/s, acks=all", 1.3),
+    Goal("1 kB: produce, flush=os", "records/s, acks=all", 1.3),
     Goal("100 B: consume", "records/s", 1.2),
     Goal("1 kB: consume", "records/s", 1.2),
     Goal("100 B: produce CPU", "µs of the broker a record", 0.5, at_most=True),
@@ -54,13 +57,16 @@ def main(argv: list[str] | None = None) -> int:
     comparison = Comparison(GOALS, ApacheKafka.name)
     with tempfile.TemporaryDirectory(prefix="mainstem-bench-", dir=arguments.directory) as root:
         place = Path(root)
+        disk_mb_s: list[float] = []
         if "start" in parts:
             _starts(place, comparison, arguments.rounds)
         if parts & {"rates", "latency", "memory"}:
-            _loads(place, comparison, arguments, parts)
+            disk_mb_s = _loads(place, comparison, arguments, parts)
         recovered = _recoveries(place, arguments) if "recovery" in parts else None
     sys.stdout.write(f"{_machine()}; {arguments.rounds} rounds, alternating; medians (least–greatest)\n\n")
     sys.stdout.write((comparison.to_json() if arguments.json else comparison.to_text()) + "\n")
+    if disk_mb_s:
+        sys.stdout.write(f"\nthe disk takes {median(disk_mb_s):.0f} MB/s in writes of 1 MB with a sync after each\n")
     if recovered is not None:
         sys.stdout.write(f"\n{recovered}\n")
     return 0
@@ -81,17 +87,26 @@ def _starts(place: Path, comparison: Comparison, rounds: int) -> None:
                 comparison.add(broker.name, "", figures)
 
 
-def _loads(place: Path, comparison: Comparison, arguments: argparse.Namespace, parts: set[str]) -> None:
+def _loads(place: Path, comparison: Comparison, arguments: argparse.Namespace, parts: set[str]) -> list[float]:
+    """Measure what needs running brokers; what the disk takes in synced writes, in MB/s, once a round."""
+    disk_mb_s: list[float] = []
     generator = LoadGenerator(place)
     brokers: list[BrokerUnderTest] = [Mainstem(place / "mainstem"), ApacheKafka(place / "kafka")]
     try:
         for broker in brokers:
             broker.start()
         for number in range(arguments.rounds + 1):
+            if "rates" in parts:
+                disk_mb_s.append(measures.synced_mb_s(place))
             for broker in brokers if "rates" in parts else ():
                 for record_bytes, prefix in ((100, "100 B: "), (1_000, "1 kB: ")):
-                    figures = measures.rates(broker, generator, record_bytes, arguments.bytes // record_bytes)
+                    records = arguments.bytes // record_bytes
+                    figures = measures.rates(broker, generator, record_bytes, records)
                     _note(comparison, broker, prefix, figures, counts=number > 0)
+                    if broker.name == Mainstem.name:
+                        figures = measures.rates(broker, generator, record_bytes, records, {"flush": "os"})
+                    unsynced = {"produce, flush=os": figures["produce"]}
+                    _note(comparison, broker, prefix, unsynced, counts=number > 0)
             if "latency" in parts:
                 sync_ms = measures.sync_ms(place)
                 for broker in brokers:
@@ -104,6 +119,7 @@ def _loads(place: Path, comparison: Comparison, arguments: argparse.Namespace, p
     finally:
         for broker in brokers:
             broker.stop()
+    return disk_mb_s
 
 
 def _note(

@@ -7,6 +7,7 @@ import socket
 import struct
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -33,12 +34,18 @@ _RETRY_S = 0.002
 _LATEST = -1
 
 
-def rates(broker: BrokerUnderTest, generator: LoadGenerator, record_bytes: int, records: int) -> Figures:
+def rates(
+    broker: BrokerUnderTest,
+    generator: LoadGenerator,
+    record_bytes: int,
+    records: int,
+    configs: Mapping[str, str] | None = None,
+) -> Figures:
     """Rates of producing and consuming, and the broker's processor time for each record, in a topic of its own."""
     topic = f"rates-{uuid.uuid4().hex[:12]}"
     figures = {}
     with Log(broker.bootstrap, timeout_s=30) as log:
-        log.create_topic(topic)
+        log.create_topic(topic, configs=configs)
         try:
             before_s = cpu_s(broker.pid)
             figures["produce"] = generator.produce(broker.bootstrap, topic, records, record_bytes)
@@ -175,6 +182,17 @@ def end_offset(bootstrap: str, topic: str) -> int:
     with RawConnection(bootstrap) as connection:
         answer = connection.request(ListOffsetsRequest(replica_id=-1, topics=[asked]), 2)
     return int(answer.topics[0].partitions[0].offset)
+
+
+def synced_mb_s(directory: Path, megabytes: int = 300) -> float:
+    """What the disk takes in writes of 1 MB with an fdatasync after each, in MB/s: the most that a synced log can."""
+    block = bytes(1_000_000)
+    with (directory / "synced-blocks").open("wb", buffering=0) as file:
+        begin_s = time.perf_counter()
+        for _ in range(megabytes):
+            file.write(block)
+            os.fdatasync(file.fileno())
+        return megabytes / (time.perf_counter() - begin_s)
 
 
 class RawConnection:

@@ -93,6 +93,22 @@ async def test_an_append_is_durable_after_its_flush(commit: Any, advanced: list[
 
 
 @scenario
+async def test_consumers_that_wait_come_before_the_producer(commit: Any, advanced: list[Any]) -> None:
+    log = SlowLog()
+    log.append()
+    commit.appended(log)
+    ended = asyncio.Event()
+
+    def done(_: MainstemError | None) -> None:
+        advanced.append("producer")
+        ended.set()
+
+    commit.when_durable(log, 1, done)
+    await ended.wait()
+    assert advanced == [log, "producer"]
+
+
+@scenario
 async def test_what_comes_in_one_turn_shares_one_flush(commit: Any, advanced: list[Any]) -> None:
     log = SlowLog()
     ends = []

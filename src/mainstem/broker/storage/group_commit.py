@@ -5,7 +5,7 @@ fdatasync runs in a small pool of threads, or on the event loop when the flush i
 (``flush_policy``). Everything else runs on the event loop, which owns the partition logs.
 
 One round for one partition: ``start_flush`` (loop) → ``Flush.run`` → ``finish_flush`` (loop), which raises the high
-watermark or takes the partition offline → the waiting requests are completed → delayed fetches wake.
+watermark or takes the partition offline → delayed fetches wake → the waiting requests are completed.
 
 A checkpoint may already be flushing the partition: the flush began while its topic had ``flush=os``, and it ends with
 the next checkpoint. Then the waiting requests wait for that flush first.
@@ -209,8 +209,9 @@ class GroupCommit:
 
     def _on_durable(self, queue: _Queue) -> None:
         log = queue.log
-        self._complete_durable(queue)
+        # Consumers that wait come first: they are the end of a record's way, and their answers take longer to reach them.
         self._advanced(log)
+        self._complete_durable(queue)
         if log.log_end_offset > log.high_watermark:
             self._loop.call_soon(self._start, queue)
         else:

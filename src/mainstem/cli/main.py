@@ -24,6 +24,7 @@ from mainstem.cli.security import acls, tokens, users
 from mainstem.cli.settings import FILE_NAME, defaults, export_security
 from mainstem.errors import MainstemError, in_plain_words
 from mainstem.exit_codes import DONE, INTERRUPTED, MACHINE, OUTPUT_CLOSED, REFUSED, USAGE, exit_code_of
+from mainstem.extras import naming_the_extra
 
 app = typer.Typer(
     name="mainstem",
@@ -72,7 +73,8 @@ def execute(argv: list[str]) -> int:
     """Run one command; its exit code."""
     try:
         export_security(client_config=os.environ.get("MAINSTEM_CLIENT_CONFIG", ""))
-        result = app(argv, prog_name="mainstem", standalone_mode=False, default_map=defaults(_options()))
+        with naming_the_extra():
+            result = app(argv, prog_name="mainstem", standalone_mode=False, default_map=defaults(_options()))
     except MainstemError as error:
         return _failed(str(error), exit_code_of(error))
     except typer.TyperException as error:

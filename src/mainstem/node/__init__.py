@@ -5,5 +5,4 @@
 * ``supervisor``: starts, watches, restarts and stops them
 * ``child``: one running process
 * ``layout``: the data directory
-* ``extras``: the optional parts of the installation
 """

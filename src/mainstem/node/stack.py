@@ -16,8 +16,8 @@ from mainstem.addresses import Address, parse_address
 from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.security.listeners import ADVERTISED, parse_listeners
 from mainstem.errors import ConfigError
+from mainstem.extras import missing_modules
 from mainstem.node import roles
-from mainstem.node.extras import missing_modules
 from mainstem.node.layout import Layout
 from mainstem.node.roles import HttpAccess, LogOutput
 from mainstem.node.supervisor import METRICS_FILE, Report, Supervisor

@@ -6,7 +6,8 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from tests.support.ports import free_port
 
 _MAIN = "mainstem.cli.main"
 _S_MAX = 120
+_COMMAND_MODULES_MAX = 250
+_LOG_MODULES_MAX = 520
+"""Each module costs the start a third of a millisecond; these may only go down."""
 _MB_MAX = 80
 """Megabytes of all that is installed; it may only go down, and is promised to stay below 130."""
 
@@ -36,11 +40,16 @@ def _mainstem(python: Path, *argv: str, given: str = "") -> str:
 
 
 @contextmanager
-def _serving(python: Path, data: Path, address: str, settings: Sequence[str] = ()) -> Iterator[subprocess.Popen[str]]:
-    """The node in a process group of its own, so that all of it can be killed."""
+def _serving(
+    python: Path,
+    data: Path,
+    address: str,
+    settings: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[subprocess.Popen[str]]:
     argv = [str(python), "-m", _MAIN, "serve", "--no-http", "--data", str(data), "--listen", address]
     argv += [word for setting in settings for word in ("--set", setting)]
-    node = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    node = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     try:
         assert node.stdout is not None
         assert node.stdout.readline() == f"ready: kafka {address}\n"
@@ -48,12 +57,37 @@ def _serving(python: Path, data: Path, address: str, settings: Sequence[str] = (
     finally:
         if node.poll() is None:
             node.terminate()
-        node.communicate(timeout=_S_MAX)
+            node.communicate(timeout=_S_MAX)
 
 
 def test_it_is_small() -> None:
     assert not {"numba", "numpy", "pyarrow"} & set(bare_distributions())
     assert installed_bytes() < _MB_MAX * 1_000_000
+
+
+def test_serve_loads_little(bare_python: Path, tmp_path: Path) -> None:
+    """Modules of other packages that ``mainstem serve`` and its log process load, and how many modules in all."""
+    data, address = tmp_path / "data", f"127.0.0.1:{free_port()}"
+    environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
+    with _serving(bare_python, data, address, environment=environment) as node:
+        node.terminate()
+        _, imported = node.communicate(timeout=_S_MAX)
+    command = _modules(imported)
+    log = _modules((data / "run" / "log.log").read_text())
+    assert _foreign(command) == {"annotated_doc", "shellingham", "typer"}
+    assert _foreign(log) == {"cramjam", "crc32c", "uvloop"}
+    assert len(command) <= _COMMAND_MODULES_MAX
+    assert len(log) <= _LOG_MODULES_MAX
+
+
+def _modules(importtime: str) -> set[str]:
+    lines = [line for line in importtime.splitlines() if line.startswith("import time:")]
+    return {line.rpartition("|")[2].strip() for line in lines} - {"imported package"}
+
+
+def _foreign(modules: set[str]) -> set[str]:
+    packages = {module.partition(".")[0] for module in modules}
+    return {package for package in packages if not package.startswith("_")} - {"mainstem", *sys.stdlib_module_names}
 
 
 def test_nothing_of_the_extras_is_there(bare_python: Path) -> None:

@@ -9,5 +9,6 @@
 * ``options``, ``settings``: shared options and ``mainstem.toml``
 * ``output``: what commands print
 * ``connect``: the log, for a command
+* ``plain_parameters``: text and paths without pydantic
 * ``foreground``: commands that run until they are stopped
 """

@@ -30,9 +30,9 @@ class Batch(NamedTuple):
 
 
 class KeptRecords(NamedTuple):
-    """What is kept of a batch: how many records, how many of them tombstones, and the greatest timestamp."""
+    """The records kept of a batch: how many, how many of them tombstones, and the greatest timestamp."""
 
-    count: int
+    records: int
     tombstones: int
     max_timestamp: int
 
@@ -60,9 +60,9 @@ def stored(batch: Batch, kept: KeptRecords, new_base_time: int, payload: Buffer)
     """The batch as it is to be stored: as it was, with the records of ``payload``, or None where none is left."""
     header = batch.header
     gets_horizon = kept.tombstones > 0 and new_base_time != NO_NEW_BASE_TIME
-    if kept.count == 0:
+    if kept.records == 0:
         return None
-    if kept.count == header.record_count and not gets_horizon:
+    if kept.records == header.record_count and not gets_horizon:
         return batch.data
     attributes, base_timestamp = header.attributes, header.base_timestamp
     if gets_horizon:
@@ -70,7 +70,7 @@ def stored(batch: Batch, kept: KeptRecords, new_base_time: int, payload: Buffer)
         base_timestamp = new_base_time
     max_timestamp = header.max_timestamp if header.has_log_append_time else kept.max_timestamp
     changed = header._replace(
-        attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=kept.count
+        attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=kept.records
     )
     return assemble_batch(changed, compress(header.compression, payload))
 

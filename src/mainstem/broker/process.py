@@ -9,6 +9,11 @@ directory in use, a disk (``mainstem.exit_codes``).
 
 from __future__ import annotations
 
+import gc
+
+if __name__ == "__main__":
+    gc.disable()  # while modules load: what they make stays, and looking for garbage takes 7 % of the time
+
 import argparse
 import asyncio
 import logging
@@ -128,4 +133,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    gc.freeze()
+    gc.enable()
     sys.exit(main())

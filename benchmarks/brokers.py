@@ -109,7 +109,7 @@ class MainstemServe(Mainstem):
     def argv(self) -> list[str]:
         data = str(self.directory / "data")
         where = ["--data", data, "--listen", self.bootstrap]
-        return [sys.executable, "-m", "mainstem.cli.main", "serve", "--no-http", *where]
+        return [sys.executable, "-m", "mainstem.cli.start", "serve", "--no-http", *where]
 
 
 class ApacheKafka(_Process):

@@ -1,6 +1,6 @@
 """The command line.
 
-* ``main``: the commands' table
+* ``start``: the entry; ``main``: the commands' table
 * ``records``: ``append``, ``read``, ``load``, ``topics``, ``bench``
 * ``apps``: ``run``, ``serve``, ``pipelines``, ``views``, ``verify``
 * ``security``: ``users``, ``acls``, ``tokens``

@@ -97,6 +97,10 @@ bench-spark: $(READY) ## Measure our Spark source and sink beside spark-sql-kafk
 bench-views: $(READY) ## Measure views beside a hand-written loop, and reads of one's own writes over HTTP
 	@exec $(BIN)/python -m benchmarks.views $(ARGS)
 
+.PHONY: native-code
+native-code: $(READY) ## Compile the log's machine code again, after a change of its sources
+	@$(BIN)/python -c 'from mainstem.record.native.walk_code import WALK; WALK.build_own()'
+
 .PHONY: compatibility
 compatibility: $(READY) ## Write docs/compatibility.md from the table of APIs
 	@$(BIN)/python -m scripts.compatibility

@@ -94,13 +94,22 @@ class _Process:
 
 
 class Mainstem(_Process):
-    """The log process alone, as ``mainstem serve --no-http`` runs it."""
+    """The log process alone."""
 
     name = "Mainstem"
 
     def argv(self) -> list[str]:
         data = str(self.directory / "data")
         return [sys.executable, "-m", "mainstem.broker.process", "--data", data, "--listen", self.bootstrap]
+
+
+class MainstemServe(Mainstem):
+    """``mainstem serve --no-http``: the command, which starts and watches the log process."""
+
+    def argv(self) -> list[str]:
+        data = str(self.directory / "data")
+        where = ["--data", data, "--listen", self.bootstrap]
+        return [sys.executable, "-m", "mainstem.cli.start", "serve", "--no-http", *where]
 
 
 class ApacheKafka(_Process):

@@ -58,9 +58,11 @@ __all__ = [*sorted(_HOMES), "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "spark":
-        return importlib.import_module("mainstem.spark")
-    home = _HOMES.get(name)
+    home = "mainstem.spark" if name == "spark" else _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(home), name)
+    from mainstem.extras import naming_the_extra
+
+    with naming_the_extra():
+        module = importlib.import_module(home)
+    return module if name == "spark" else getattr(module, name)

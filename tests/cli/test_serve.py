@@ -20,7 +20,7 @@ from mainstem.client.log import Log
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.cli.commands import Commands
 
-SERVE = [sys.executable, "-m", "mainstem.cli.main", "serve"]
+SERVE = [sys.executable, "-m", "mainstem.cli.start", "serve"]
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from mainstem.cli.main import app
+from mainstem.cli.main import command_line
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -27,7 +27,7 @@ def _blocks(path: Path, *languages: str) -> list[str]:
 
 @cache
 def _help(*command: str) -> str:
-    done = CliRunner().invoke(app, [*command, "--help"], terminal_width=200)
+    done = CliRunner().invoke(command_line(), [*command, "--help"], terminal_width=200)
     assert done.exit_code == 0, f"mainstem {' '.join(command)} --help: {done.output}"
     return done.output
 

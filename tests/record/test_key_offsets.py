@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from typing import TypeAlias
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from mainstem.errors import CorruptBatchError
 from mainstem.record.constants import Compression
 from mainstem.record.header import read_header, verify
-from mainstem.record.key_offsets import Batch, KeyOffsetMap
+from mainstem.record.key_offsets.batches import Batch
+from mainstem.record.key_offsets.native_map import NativeKeyOffsets
+from mainstem.record.key_offsets.plain_map import PlainKeyOffsets
 from mainstem.record.native.native_compact import hash_key
 from mainstem.record.reader import DecodedRecord, read_records
 from mainstem.record.writer import NewRecord, assemble_batch, build_batch
@@ -16,6 +19,14 @@ from mainstem.record.writer import NewRecord, assemble_batch, build_batch
 NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
 MAP_BYTES = 1 << 20
+KeyOffsets: TypeAlias = NativeKeyOffsets | PlainKeyOffsets
+KeyOffsetsClass: TypeAlias = type[NativeKeyOffsets] | type[PlainKeyOffsets]
+
+
+@pytest.fixture(params=[NativeKeyOffsets, PlainKeyOffsets])
+def made_map(request: pytest.FixtureRequest) -> KeyOffsetsClass:
+    chosen: KeyOffsetsClass = request.param
+    return chosen
 
 
 def made(records: list[NewRecord], base_offset: int = 0, compression: Compression = Compression.NONE) -> Batch:
@@ -30,8 +41,8 @@ def rebuilt(data: bytes | memoryview | None) -> Batch:
     return Batch(header, memoryview(data))
 
 
-def compacted(batches: list[Batch], keys: KeyOffsetMap | None = None, now_ms: int = NOW_MS) -> list[Batch]:
-    keys = keys or KeyOffsetMap(MAP_BYTES, 10_000)
+def compacted(batches: list[Batch], made_map: KeyOffsetsClass, now_ms: int = NOW_MS) -> list[Batch]:
+    keys = made_map(MAP_BYTES, 10_000)
     keys.add(batches, 0)
     return [rebuilt(each) for each in keys.filtered(batches, now_ms, DAY_MS) if each is not None]
 
@@ -56,7 +67,7 @@ def test_keys_are_hashed_by_siphash_as_its_authors_published_it(data: bytes, dig
 
 
 @pytest.mark.parametrize("codec", list(Compression))
-def test_the_latest_record_of_each_key_stays_where_it_was(codec: Compression) -> None:
+def test_the_latest_record_of_each_key_stays_where_it_was(codec: Compression, made_map: KeyOffsetsClass) -> None:
     chance = random.Random(7)
     batches, latest, offset = [], {}, 0
     for _ in range(30):
@@ -73,7 +84,7 @@ def test_the_latest_record_of_each_key_stays_where_it_was(codec: Compression) ->
             rows.append(row)
         batches.append(made(rows, offset, codec))
         offset += len(rows)
-    found = compacted(batches)
+    found = compacted(batches, made_map)
     assert records_of(found) == sorted(latest.values())
     for batch in found:
         rows = records_of([batch])
@@ -81,21 +92,21 @@ def test_the_latest_record_of_each_key_stays_where_it_was(codec: Compression) ->
         assert batch.header.max_timestamp == max(row.timestamp_ms for row in rows)
 
 
-def test_a_batch_of_which_all_stays_is_the_same_bytes() -> None:
+def test_a_batch_of_which_all_stays_is_the_same_bytes(made_map: KeyOffsetsClass) -> None:
     batch = made([NewRecord(b"a", b"1", (), NOW_MS), NewRecord(b"b", b"2", (), NOW_MS)])
-    assert compacted([batch])[0].data == batch.data
+    assert compacted([batch], made_map)[0].data == batch.data
 
 
-def test_records_without_a_key_go_and_those_behind_what_is_covered_stay() -> None:
+def test_records_without_a_key_go_and_those_behind_what_is_covered_stay(made_map: KeyOffsetsClass) -> None:
     batches = [made([NewRecord(None, b"1", (), NOW_MS)]), made([NewRecord(b"a", b"2", (), NOW_MS)], 1)]
-    keys = KeyOffsetMap(MAP_BYTES, 10)
+    keys = made_map(MAP_BYTES, 10)
     keys.add(batches, 0)
     later = made([NewRecord(None, b"3", (), NOW_MS), NewRecord(b"a", b"4", (), NOW_MS)], 2)
     found = [each for each in keys.filtered([*batches, later], NOW_MS, DAY_MS) if each is not None]
     assert [record.value for record in records_of([rebuilt(each) for each in found])] == [b"2", b"3", b"4"]
 
 
-def test_a_tombstone_gets_a_horizon_stays_until_then_and_goes() -> None:
+def test_a_tombstone_gets_a_horizon_stays_until_then_and_goes(made_map: KeyOffsetsClass) -> None:
     batch = made(
         [
             NewRecord(b"a", b"1", (), NOW_MS - 5),
@@ -103,36 +114,36 @@ def test_a_tombstone_gets_a_horizon_stays_until_then_and_goes() -> None:
             NewRecord(b"b", b"2", (), NOW_MS - 7),
         ]
     )
-    first = compacted([batch])
+    first = compacted([batch], made_map)
     assert first[0].header.has_delete_horizon
     assert first[0].header.base_timestamp == NOW_MS + DAY_MS
     expected = [DecodedRecord(1, NOW_MS, b"a", None, (("h", None),)), DecodedRecord(2, NOW_MS - 7, b"b", b"2", ())]
     assert records_of(first) == expected
-    again = compacted(first, now_ms=NOW_MS + DAY_MS - 1)
+    again = compacted(first, made_map, now_ms=NOW_MS + DAY_MS - 1)
     assert again[0].data == first[0].data
-    assert records_of(compacted(again, now_ms=NOW_MS + DAY_MS)) == expected[1:]
+    assert records_of(compacted(again, made_map, now_ms=NOW_MS + DAY_MS)) == expected[1:]
 
 
-def test_a_full_map_says_how_far_it_came_and_takes_nothing_more() -> None:
+def test_a_full_map_says_how_far_it_came_and_takes_nothing_more(made_map: KeyOffsetsClass) -> None:
     batches = [
         made([NewRecord(b"%d" % (offset + at), b"v", (), NOW_MS) for at in range(100)], offset)
         for offset in range(0, 3000, 100)
     ]
-    keys = KeyOffsetMap(24 * 1024, 10_000)
+    keys = made_map(24 * 1024, 10_000)
     keys.add(batches, 0)
     assert keys.is_full
     assert keys.covered == int(1024 * 0.9) - 1
 
 
-def test_records_before_the_start_are_not_mapped() -> None:
+def test_records_before_the_start_are_not_mapped(made_map: KeyOffsetsClass) -> None:
     batches = [made([NewRecord(b"a", b"1", (), NOW_MS), NewRecord(b"b", b"2", (), NOW_MS)])]
-    keys = KeyOffsetMap(MAP_BYTES, 10)
+    keys = made_map(MAP_BYTES, 10)
     keys.add(batches, 1)
     assert keys.covered == 1
     assert next(keys.filtered(batches, NOW_MS, DAY_MS)) == batches[0].data
 
 
-def test_records_that_do_not_add_up_are_refused() -> None:
+def test_records_that_do_not_add_up_are_refused(made_map: KeyOffsetsClass) -> None:
     good = made([NewRecord(b"a", b"1", (), NOW_MS)])
     chance = random.Random(1)
     refused = 0
@@ -146,9 +157,45 @@ def test_records_that_do_not_add_up_are_refused() -> None:
         except CorruptBatchError:
             refused += 1
             with pytest.raises(CorruptBatchError):
-                KeyOffsetMap(MAP_BYTES, 10).add([batch], 0)
+                made_map(MAP_BYTES, 10).add([batch], 0)
             with pytest.raises(CorruptBatchError):
-                list(KeyOffsetMap(MAP_BYTES, 10).filtered([batch], NOW_MS, DAY_MS))
+                list(made_map(MAP_BYTES, 10).filtered([batch], NOW_MS, DAY_MS))
         else:
-            KeyOffsetMap(MAP_BYTES, 10).add([batch], 0)
+            made_map(MAP_BYTES, 10).add([batch], 0)
     assert refused > 50
+
+
+def _results(made_map: KeyOffsetsClass, batches: list[Batch]) -> list[bytes | None] | str:
+    """What is stored of each batch, or the error."""
+    keys = made_map(MAP_BYTES, 10_000)
+    try:
+        keys.add(batches, 3)
+        return [None if each is None else bytes(each) for each in keys.filtered(batches, NOW_MS, DAY_MS)]
+    except CorruptBatchError as error:
+        return str(error)
+
+
+def test_plain_and_native_code_store_the_same_bytes_and_refuse_the_same_records() -> None:
+    chance = random.Random(5)
+    refused = kept = 0
+    for _ in range(300):
+        rows = [
+            NewRecord(
+                chance.choice([None, b"a", b"b", b"c" * 70, b""]),
+                chance.choice([None, b"", b"v", b"w" * 200]),
+                chance.choice([(), (("h", None),), (("h", b"1"), ("", b"x" * 130))]),
+                NOW_MS + chance.randint(-1000, 1000),
+            )
+            for _ in range(chance.randint(1, 6))
+        ]
+        batch, after = made(rows), made([NewRecord(b"a", b"1", (), NOW_MS)], len(rows))
+        payload = bytearray(batch.data[61:])
+        if chance.random() < 0.8:
+            payload[chance.randrange(min(len(payload), 10))] = chance.randrange(256)
+        data = assemble_batch(batch.header, bytes(payload))
+        batches = [Batch(read_header(data), memoryview(data)), after]
+        found = _results(PlainKeyOffsets, batches)
+        assert found == _results(NativeKeyOffsets, batches)
+        refused += isinstance(found, str)
+        kept += not isinstance(found, str)
+    assert min(refused, kept) > 50

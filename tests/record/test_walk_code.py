@@ -7,7 +7,6 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -38,22 +37,32 @@ def heavy():
 
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Two directories of this test's own; the first is that beside the sources."""
+    """Two directories of this test's own; the package has no code."""
     found = [tmp_path / "first", tmp_path / "second"]
     monkeypatch.setattr(kept_code, "_directories", lambda: iter(found))
+    monkeypatch.setattr(kept_code.KeptCode, "own_file", tmp_path / "own" / WALK.file_name)
     return found
 
 
 @pytest.fixture(scope="module")
 def code() -> bytes:
-    """The file that this machine keeps."""
-    if WALK.kept() is None:
-        WALK.build()
-    return next(path for path in _kept() if path.is_file()).read_bytes()
+    """The file that comes with the package."""
+    return WALK.own_file.read_bytes()
 
 
-def _kept() -> Sequence[Path]:
-    return [directory / WALK.file_name for directory in kept_code._directories()]
+def test_the_package_has_the_code_of_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_code, "_directories", lambda: iter(()))
+    assert WALK.kept() is not None, "run make native-code, and commit the file"
+
+
+def test_the_packages_own_code_is_trusted_as_its_sources_are(places: list[Path], code: bytes) -> None:
+    own = WALK.own_file
+    own.parent.mkdir()
+    own.write_bytes(code)
+    own.chmod(0o666)
+    assert WALK.kept() is not None
+    own.write_bytes(code[:-1])
+    assert WALK.kept() is None
 
 
 def test_a_process_checks_any_number_of_records_without_numba(code: bytes) -> None:
@@ -151,8 +160,8 @@ def test_another_version_of_the_sources_does_not_take_it(tmp_path: Path, code: b
             env=os.environ | home,
         ).stdout.strip()
 
-    (package / "record" / "native" / "__pycache__").mkdir(exist_ok=True)
-    (package / "record" / "native" / "__pycache__" / WALK.file_name).write_bytes(code)
+    assert (package / "record" / "native" / WALK.file_name).read_bytes() == code
+    shutil.rmtree(package / "record" / "native" / "__pycache__", ignore_errors=True)
     assert kept() == "True"
     source.write_text(source.read_text() + "\n# changed\n")
     assert kept() == "False"

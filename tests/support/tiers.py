@@ -19,6 +19,7 @@ _BY_FIXTURE = {
     "postgres_cluster": "slow",
 }
 _SLOW = (
+    "bare",
     "broker/groups/test_slow_members.py",
     "broker/handlers/test_fetch_sessions.py",
     "broker/test_compaction.py",

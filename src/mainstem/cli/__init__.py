@@ -1,6 +1,6 @@
 """The command line.
 
-* ``main``: the commands' table
+* ``start``: the entry; ``main``: the commands' table
 * ``records``: ``append``, ``read``, ``load``, ``topics``, ``bench``
 * ``apps``: ``run``, ``serve``, ``pipelines``, ``views``, ``verify``
 * ``security``: ``users``, ``acls``, ``tokens``
@@ -9,5 +9,6 @@
 * ``options``, ``settings``: shared options and ``mainstem.toml``
 * ``output``: what commands print
 * ``connect``: the log, for a command
+* ``plain_parameters``: text and paths without pydantic
 * ``foreground``: commands that run until they are stopped
 """

@@ -1,4 +1,4 @@
-"""``mainstem``: the command line. Commands register here; each loads what is heavy only when it runs.
+"""``mainstem``: the command line. Commands are listed here; only the one that is asked for is loaded.
 
 Every error is one line on standard error that says what is wrong and what to do, and an exit code of
 ``exit_codes``. ``MAINSTEM_DEBUG=1`` adds the traceback.
@@ -6,61 +6,71 @@ Every error is one line on standard error that says what is wrong and what to do
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import typer
 
-from mainstem.cli.apps import captures, pipelines, run, serve, verify, views
-from mainstem.cli.demo import command as demo
-from mainstem.cli.operation import doctor, groups, log, version
 from mainstem.cli.output import OutputClosedError, note
-from mainstem.cli.records import append, bench, load, read, topics
-from mainstem.cli.security import acls, tokens, users
+from mainstem.cli.plain_parameters import PlainCommand, PlainGroup
 from mainstem.cli.settings import FILE_NAME, defaults, export_security
 from mainstem.errors import MainstemError, in_plain_words
 from mainstem.exit_codes import DONE, INTERRUPTED, MACHINE, OUTPUT_CLOSED, REFUSED, USAGE, exit_code_of
+from mainstem.extras import naming_the_extra
 
-app = typer.Typer(
-    name="mainstem",
-    help="One durable log that speaks the Kafka protocol, Spark pipelines, and views that prove their answers.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,  # rich's help takes as long to load as all else together
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-_COMMANDS: dict[str, Callable[..., int | None]] = {
-    "serve": serve.serve,
-    "run": run.run,
-    "verify": verify.verify,
-    "demo": demo.demo,
-    "load": load.load,
-    "append": append.append,
-    "read": read.read,
-    "doctor": doctor.doctor,
-    "bench": bench.bench,
-    "version": version.version,
+_COMMANDS: Final = {
+    "serve": "apps.serve",
+    "run": "apps.run",
+    "verify": "apps.verify",
+    "demo": "demo.command",
+    "load": "records.load",
+    "append": "records.append",
+    "read": "records.read",
+    "doctor": "operation.doctor",
+    "bench": "records.bench",
+    "version": "operation.version",
 }
-for _name, _function in _COMMANDS.items():
-    app.command(_name)(_function)
-_GROUPS: dict[str, typer.Typer] = {
-    "connect": captures.app,
-    "groups": groups.app,
-    "tokens": tokens.app,
-    "log": log.app,
-    "pipelines": pipelines.app,
-    "topics": topics.app,
-    "users": users.app,
-    "acls": acls.app,
-    "views": views.app,
+"""The module of each command, which has a function of the command's name."""
+_GROUPS: Final = {
+    "connect": "apps.captures",
+    "groups": "operation.groups",
+    "tokens": "security.tokens",
+    "log": "operation.log",
+    "pipelines": "apps.pipelines",
+    "topics": "records.topics",
+    "users": "security.users",
+    "acls": "security.acls",
+    "views": "apps.views",
 }
-for _name, _group in _GROUPS.items():
-    app.add_typer(_group, name=_name)
+"""The module of each group of commands, which has them as ``app``."""
+
+
+def command_line(only: str | None = None) -> typer.Typer:
+    """All commands, or the one or the group of that name alone: it loads and builds no other."""
+    app = typer.Typer(
+        name="mainstem",
+        cls=PlainGroup,
+        help="One durable log that speaks the Kafka protocol, Spark pipelines, and views that prove their answers.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,  # rich's help takes as long to load as all else together
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(lambda: None)  # one command alone is a group, too
+    for name in [each for each in _COMMANDS if only in (None, each)]:
+        app.command(name, cls=PlainCommand if name == "serve" else None)(getattr(_module(_COMMANDS[name]), name))
+    for name in [each for each in _GROUPS if only in (None, each)]:
+        app.add_typer(_module(_GROUPS[name]).app, name=name)
+    return app
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"mainstem.cli.{name}")
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -72,7 +82,10 @@ def execute(argv: list[str]) -> int:
     """Run one command; its exit code."""
     try:
         export_security(client_config=os.environ.get("MAINSTEM_CLIENT_CONFIG", ""))
-        result = app(argv, prog_name="mainstem", standalone_mode=False, default_map=defaults(_options()))
+        is_known = bool(argv) and (argv[0] in _COMMANDS or argv[0] in _GROUPS)
+        with naming_the_extra():
+            app = command_line(argv[0] if is_known else None)
+            result = app(argv, prog_name="mainstem", standalone_mode=False, default_map=defaults(_options()))
     except MainstemError as error:
         return _failed(str(error), exit_code_of(error))
     except typer.TyperException as error:
@@ -112,7 +125,7 @@ def _options() -> dict[str, dict[str, str]]:
     """
     if not Path(FILE_NAME).is_file():
         return {}
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(command_line())
     found: dict[str, dict[str, str]] = {}
     for name, command in getattr(root, "commands", {}).items():
         found[name] = _options_of(command)

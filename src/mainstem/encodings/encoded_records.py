@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mainstem.client.log import Log
 from mainstem.client.values import key_bytes, value_bytes
 from mainstem.errors import AuthorizationError, SchemaError
+from mainstem.extras import naming_the_extra
 from mainstem.model import Record
 from mainstem.schema.topic_schemas import KnownSchemas
 from mainstem.schemas_topic.frames import KEY_HEADER, VALUE_HEADER
@@ -73,7 +74,8 @@ class EncodedRecords:
 
     @functools.cached_property
     def _codec(self) -> Codec:
-        from mainstem.encodings.topic_values import Codec
+        with naming_the_extra():
+            from mainstem.encodings.topic_values import Codec
 
         return Codec(self._log)
 

@@ -15,7 +15,6 @@ import logging
 import os
 import re
 import signal
-import subprocess
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from typing import IO
 
 from mainstem.errors import InputError, MachineError, MainstemError, UnavailableError
 from mainstem.exit_codes import DONE, NOT_NOW, REFUSED
+from mainstem.node import early_log
 from mainstem.node.roles import Role
 
 _LOG = logging.getLogger("mainstem.node")
@@ -52,14 +52,7 @@ class Child:
         self._error_line: str | None = None
         self._drops_lines = False
         self._changed = threading.Condition()
-        self._process = subprocess.Popen(
-            role.argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **role.environment},
-        )
+        self._process = early_log.take(role.argv) or early_log.started(role.argv, role.environment)
         self._pump = threading.Thread(target=self._copy_output, name=f"output of {role.name}", daemon=True)
         self._pump.start()
         self._reaper = threading.Thread(target=self._reap, name=f"end of {role.name}", daemon=True)

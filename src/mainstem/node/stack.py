@@ -13,11 +13,9 @@ from pathlib import Path
 from types import TracebackType
 
 from mainstem.addresses import Address, parse_address
-from mainstem.broker.configs.broker_config import BrokerConfig
-from mainstem.broker.security.listeners import ADVERTISED, parse_listeners
 from mainstem.errors import ConfigError
+from mainstem.extras import missing_modules
 from mainstem.node import roles
-from mainstem.node.extras import missing_modules
 from mainstem.node.layout import Layout
 from mainstem.node.roles import HttpAccess, LogOutput
 from mainstem.node.supervisor import METRICS_FILE, Report, Supervisor
@@ -40,17 +38,10 @@ class Stack:
         insecure: bool = False,
         output: LogOutput = LogOutput(),  # noqa: B008  # immutable
     ) -> str:
-        """Start the log; the address of its first listener. ``supervisor.wait_ready("log")`` tells when it accepts.
+        """Start the log; the address of its first listener.
 
-        Raises ConfigError for a setting that is wrong.
+        ``supervisor.wait_ready("log")`` tells when it accepts, and raises what the log says of a wrong setting.
         """
-        pairs = dict(_setting(text) for text in settings)
-        BrokerConfig(
-            self.layout.data,
-            settings=pairs,
-            insecure=insecure,
-            listeners=parse_listeners(listen, pairs.get(ADVERTISED, "")),
-        )  # raises what the log would
         addresses = ",".join(_settled_listener(part) for part in listen.split(","))
         role = roles.log_role(self.layout.data, addresses, self._metrics, settings, insecure=insecure, output=output)
         self.supervisor.launch(role)
@@ -139,13 +130,6 @@ def settled(address: str) -> str:
 def _settled_listener(text: str) -> str:
     prefix, separator, address = text.strip().rpartition("://")
     return prefix + separator + settled(address)
-
-
-def _setting(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not separator:
-        raise ConfigError(f"{text!r} is not NAME=VALUE, e.g. num.partitions=4")
-    return name, value
 
 
 def settled_or_free(address: str) -> str:

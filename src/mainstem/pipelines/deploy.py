@@ -13,6 +13,7 @@ from __future__ import annotations
 from mainstem.client.log import Log
 from mainstem.encodings.registration import register_topic
 from mainstem.errors import DefinitionError, MainstemError, SchemaError
+from mainstem.extras import naming_the_extra
 from mainstem.pipelines.app import App
 from mainstem.pipelines.definitions import Topic
 from mainstem.pipelines.entries import EntryReader
@@ -115,7 +116,8 @@ def _schema(topic: Topic) -> TopicSchema:
 def _check_encodings(topic: Topic, schema: TopicSchema) -> None:
     if topic.encoding is None and (topic.key_encoding is None or not topic.key):
         return
-    from mainstem.encodings.encoders import key_schema_text, schema_text  # loads Arrow, which other topics do not need
+    with naming_the_extra():  # Arrow, which other topics do not need
+        from mainstem.encodings.encoders import key_schema_text, schema_text
 
     try:
         if topic.encoding is not None:

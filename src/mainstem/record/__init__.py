@@ -1,6 +1,6 @@
 """Record batches in Kafka's format, magic 2. No I/O.
 
-* ``constants``, ``header``: the batch header
+* ``constants``, ``header``, ``checksum``: the batch header and its CRC-32C
 * ``reader``, ``writer``: record by record, in plain Python
 * ``native``: compiled kernels
 * ``arrow_decode``, ``arrow_encode``, ``arrow_columns``, ``arrow_source``, ``arrow_partition``: records as Arrow

@@ -11,9 +11,8 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from mainstem.errors import CorruptBatchError
+from mainstem.record.checksum import crc32c
 from mainstem.record.constants import (
     ATTRIBUTES_AT,
     BATCH_LENGTH_MIN,

@@ -4,9 +4,10 @@ Contract: records that pass can be read, compacted and compressed again. Every l
 after the last record are checked. Two walkers give the same verdict: the native one, and the plain reader while the
 native one is not loaded. No walker keeps an object for each record.
 
-The native walker is machine code that is kept on the machine (``kept_code``): ``load_kept`` loads it in a millisecond.
-Where none is kept yet, ``load_native`` compiles it in a process of its own, and on other kinds of machines with numba
-in this process: both take seconds, in a thread of the caller's choice. Where neither works, the plain reader goes on.
+The native walker is machine code that comes with the package (``kept_code``): ``load_kept`` loads it in a millisecond.
+Where there is none for the sources, ``load_native`` compiles it in a process of its own, and on other kinds of machines
+with numba in this process: both take seconds, in a thread of the caller's choice. Without numba the plain reader goes
+on.
 
 Memory: the native walker adds nothing to records in writable memory, and copies others. Pure functions, but for the
 loading; safe from any thread.
@@ -30,7 +31,7 @@ from mainstem.record.native.walk_code import ASKED, WALK
 from mainstem.record.reader import iter_parsed
 
 PLAIN_RECORDS_MAX: Final = 10_000
-"""The most records of a batch that the plain reader walks (10 µs each) and does not leave to the native walk."""
+"""The most records of a batch that the plain reader walks (3 to 10 µs each) and does not leave to the native walk."""
 BROKEN_RECORDS_MAX: Final = 1000
 """The most records that break a rule and are named; the count has all of them."""
 _KERNEL: Final = "mainstem.record.native.native_check"
@@ -107,6 +108,9 @@ def _load() -> NativeCall | None:
     try:
         kernel: Any = importlib.import_module(_KERNEL)
         walk: NativeCall = kernel.compiled_walk()
+    except ModuleNotFoundError:
+        _LOG.info("records are checked in plain Python; pip install 'mainstem[native]' compiles the check")
+        return None
     except Exception as error:  # noqa: BLE001 - without it records are checked slower, and the same
         _LOG.warning("records are checked in plain Python, which is slow: no native code can run: %s", error)
         return None

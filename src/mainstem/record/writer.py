@@ -13,10 +13,9 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from crc32c import crc32c
-
 from mainstem.errors import InputError
 from mainstem.model import Headers
+from mainstem.record.checksum import crc32c
 from mainstem.record.compress import compress
 from mainstem.record.constants import (
     ATTRIBUTES_AT,

@@ -25,6 +25,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from mainstem.extras import naming_the_extra
+
 if TYPE_CHECKING:
     from mainstem.spark.lake_and_topic import table as table
 
@@ -36,4 +38,5 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(home), name)
+    with naming_the_extra():
+        return getattr(importlib.import_module(home), name)

@@ -3,7 +3,8 @@
 A job comes as a line on standard input; the answers go as lines to standard output (``log.cleaning.compaction_job``).
 It has no state: killed at any moment, it leaves files that end in ``.cleaned``, which the next job of that partition,
 or its next opening, removes. It ends with its standard input, also in the middle of a job, so it never outlives the
-log process; and it runs at low priority. Only here are numba and numpy loaded on the log's behalf.
+log process; and it runs at low priority. Where numba and numpy are installed, only this process loads them on the
+log's behalf.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Work longer than a millisecond or two never runs on the event loop: large batche
 must be recompressed. A connection has at most one batch in the threads, so a client that sends expensive batches delays
 others by one batch, not by all of its own.
 
-The native record walker is loaded at the start, in a millisecond. If a machine has no compiled one, the first log that
-checks many records compiles it, in a thread and a separate process. Until then the plain reader walks the records.
+The native record walker is loaded at the start, in a millisecond. If there is none for this machine, the first log that
+checks many records compiles it if it can, in a thread and a separate process. The plain reader serves without it.
 
 ``only_batch`` holds the rules of the request: one whole batch for a partition, of the current format.
 

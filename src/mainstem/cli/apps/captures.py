@@ -53,7 +53,7 @@ def postgres(
     bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
 ) -> None:
     """Each table becomes a topic: first its rows, then every change, exactly once, until ctrl-C."""
-    from mainstem.node.extras import require
+    from mainstem.extras import require
 
     require("postgres")
     if encoding is not None:
@@ -99,7 +99,7 @@ def drop(
     json: options.Json = False,
 ) -> None:
     """End a capture for good: its slot and its publication in the database, its progress in the log. Topics stay."""
-    from mainstem.node.extras import require
+    from mainstem.extras import require
 
     require("postgres")
     from mainstem.pipelines.definitions import CaptureSettings

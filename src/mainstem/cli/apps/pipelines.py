@@ -72,7 +72,7 @@ def drop(
     json: options.Json = False,
 ) -> None:
     """Drop a pipeline for good: its checkpoint, its open transactions, its records. What it derived stays."""
-    from mainstem.node.extras import require
+    from mainstem.extras import require
 
     require("spark")
     from mainstem.node.layout import Layout

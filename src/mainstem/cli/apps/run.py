@@ -49,8 +49,8 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
 ) -> int:
     """Run an App. It gets its own log unless --bootstrap names one, a Spark driver, a view host and the gateway."""
     from mainstem.cli.foreground import say_ready, stay_up, stopping_cleanly
+    from mainstem.extras import require
     from mainstem.gateway.access.limits import divided
-    from mainstem.node.extras import require
     from mainstem.node.roles import HttpAccess
     from mainstem.node.stack import Stack
     from mainstem.pipelines.changes import Choices

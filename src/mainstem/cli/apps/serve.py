@@ -33,8 +33,8 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
 ) -> None:
     """Start the log and the HTTP gateway; ctrl-C stops them. With --http-for the gateway alone, for another log."""
     from mainstem.cli.foreground import say_ready, stay_up, stopping_cleanly
+    from mainstem.extras import require
     from mainstem.gateway.access.limits import divided
-    from mainstem.node.extras import require
     from mainstem.node.roles import HttpAccess, LogOutput
     from mainstem.node.stack import Stack
 

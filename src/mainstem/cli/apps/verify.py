@@ -40,7 +40,7 @@ def verify(
 
     Without PIPELINE all pipelines are verified in one Spark session, and all views by the host behind --url.
     """
-    from mainstem.node.extras import require
+    from mainstem.extras import require
 
     require("spark")
     from mainstem.errors import InputError, MainstemError

@@ -20,14 +20,15 @@ def demo(
     json: options.Json = False,
 ) -> int:
     """Run the main job on a year of real flights. It needs no network."""
+    from mainstem.extras import require
+
+    require("spark", "views", "gateway", "demo")
     from mainstem.cli.demo.data import own_directory
     from mainstem.cli.demo.report import DemoReport
     from mainstem.cli.demo.steps import Demo
     from mainstem.cli.foreground import stay_up, stopping_cleanly
-    from mainstem.node.extras import require
     from mainstem.node.stack import Stack
 
-    require("spark", "views", "gateway", "demo")
     report = DemoReport(quiet=json)
     with stopping_cleanly(), own_directory(data), Stack(data, note) as stack:
         run = Demo(stack, report)

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from mainstem.addresses import parse_address
 from mainstem.cli.options import DEFAULT_HTTP, DEFAULT_LISTEN
-from mainstem.node.extras import EXTRAS, missing_modules
+from mainstem.extras import EXTRAS, missing_modules
 
 _PYTHON_MIN = (3, 11)
 _JAVA_MIN = 17

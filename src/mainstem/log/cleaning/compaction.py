@@ -15,14 +15,15 @@ records without a key are removed.
 Offsets are continuous in the new segments, too: an empty batch of 61 bytes replaces removed batches. So every check of
 the log holds for them, and a wrong offset is found at its place.
 
-Damage is CorruptBatchError, and nothing is replaced. Imports numba: for worker processes. Owned by one thread.
+Damage is CorruptBatchError, and nothing is replaced. Imports numba where it is installed: for worker processes. Owned
+by one thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mainstem.errors import CorruptBatchError, StorageError
 from mainstem.log.cleaning.compaction_job import CLEANED, CleanedSegment, CompactionJob, CompactionResult, SegmentFile
@@ -36,10 +37,15 @@ from mainstem.log.segments.segment_indexes import read_seal
 from mainstem.log.segments.transactions import OpenTransactions
 from mainstem.record.constants import HEADER_BYTES, ControlType
 from mainstem.record.header import BatchHeader, read_header, verify
-from mainstem.record.key_offsets import Batch, KeyOffsetMap, emptied
+from mainstem.record.key_offsets.batches import Batch, emptied
+from mainstem.record.key_offsets.plain_map import PlainKeyOffsets
 from mainstem.record.reader import read_control_type, read_records
 from mainstem.record.writer import NewRecord, rebuild_batch
 
+if TYPE_CHECKING:
+    from mainstem.record.key_offsets.native_map import NativeKeyOffsets
+
+KeyOffsets: TypeAlias = "NativeKeyOffsets | PlainKeyOffsets"
 _READ_BYTES: Final = 4 << 20
 
 
@@ -49,6 +55,17 @@ def compact(disk: Disk, job: CompactionJob) -> Iterator[CleanedSegment | Compact
     Raises CorruptBatchError, StorageError; what was yielded before may be used.
     """
     yield from _Run(disk, job).steps()
+
+
+def key_offsets(memory_bytes: int, keys_expected: int) -> KeyOffsets:
+    """The map of keys in native code where that is installed (the extra ``native``), else in plain Python."""
+    try:
+        from mainstem.record.key_offsets.native_map import NativeKeyOffsets
+    except ModuleNotFoundError as error:
+        if error.name not in ("numba", "numpy"):
+            raise
+        return PlainKeyOffsets(memory_bytes, keys_expected)
+    return NativeKeyOffsets(memory_bytes, keys_expected)
 
 
 class _Run:
@@ -64,7 +81,7 @@ class _Run:
         self._bytes = [0, 0]
         self._leader_epoch = 0
         self._open = OpenTransactions()
-        self._keys = KeyOffsetMap(0, 0)
+        self._keys: KeyOffsets = PlainKeyOffsets(0, 0)
 
     def steps(self) -> Iterator[CleanedSegment | CompactionResult]:
         self._remove_left_over()
@@ -120,7 +137,7 @@ class _Run:
 
     def _map_keys(self) -> None:
         job = self._job
-        self._keys = KeyOffsetMap(job.map_bytes, self._dirty_records)
+        self._keys = key_offsets(job.map_bytes, self._dirty_records)
         for segment in job.segments:
             if self._end_of(segment) <= job.first_dirty_offset:
                 continue

@@ -19,7 +19,7 @@ from mainstem.log.segments.segment_indexes import SegmentIndexes
 from mainstem.log.segments.transactions import OpenTransactions
 from mainstem.record.constants import INT32_MAX
 from mainstem.record.header import BatchHeader, read_header
-from mainstem.record.key_offsets import filler
+from mainstem.record.key_offsets.batches import filler
 from mainstem.record.reader import read_end_marker
 
 _WRITE_BYTES: Final = 1 << 20

@@ -14,8 +14,6 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from crc32c import crc32c
-
 from mainstem.errors import (
     CorruptBatchError,
     InvalidRecordError,
@@ -25,6 +23,7 @@ from mainstem.errors import (
 )
 from mainstem.log.files.disk import Buffer
 from mainstem.log.partition.config import LogConfig
+from mainstem.record.checksum import crc32c
 from mainstem.record.constants import (
     ATTRIBUTES_AT,
     COMPRESSION_MASK,

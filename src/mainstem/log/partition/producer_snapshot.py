@@ -19,14 +19,13 @@ from pathlib import PurePath
 from typing import Final
 from uuid import UUID
 
-from crc32c import crc32c
-
 from mainstem.durable_files import replace_file
 from mainstem.errors import StorageError
 from mainstem.log.files.disk import Disk
 from mainstem.log.files.names import SNAPSHOT, offset_file, parse_offset_file
 from mainstem.log.files.small_files import read_file
 from mainstem.log.partition.producer_state import BatchMetadata, ProducerEntry, ProducerState
+from mainstem.record.checksum import crc32c
 
 _LOG: Final = logging.getLogger(__name__)
 

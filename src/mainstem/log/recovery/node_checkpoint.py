@@ -15,10 +15,9 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from crc32c import crc32c
-
 from mainstem.log.partition.checkpoints import decode_uuid, encode_uuid
 from mainstem.model import TopicPartition
+from mainstem.record.checksum import crc32c
 
 _VERSION: Final = "1"
 _CRC_LINE_BYTES: Final = len("crc32c 00000000\n")

@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
+from mainstem.record.checksum import crc32c
 
 _MAGIC: Final = b"MSSL"
 _VERSION: Final = 2

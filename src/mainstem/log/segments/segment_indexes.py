@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from crc32c import crc32c
-
 from mainstem.durable_files import replace_file
 from mainstem.errors import CorruptBatchError
 from mainstem.log.files.disk import Disk, DiskFile
@@ -32,6 +30,7 @@ from mainstem.log.segments.time_index import TimeIndex
 from mainstem.log.segments.transaction_index import ENTRY_BYTES as TRANSACTION_ENTRY_BYTES
 from mainstem.log.segments.transaction_index import TransactionIndex
 from mainstem.log.segments.transactions import OpenTransactions
+from mainstem.record.checksum import crc32c
 from mainstem.record.constants import HEADER_BYTES, NO_TIMESTAMP, TRANSACTIONAL_BIT
 from mainstem.record.header import BatchHeader, read_header, verify
 from mainstem.record.reader import EndMarker

@@ -1,11 +1,12 @@
 """Native functions as machine code in files, so that a process need not load numba for them.
 
 numba's import takes most of a second and some 100 MB, and holds the interpreter's lock meanwhile; such a file takes
-less than a millisecond and some kilobytes. A separate process compiles it once on a machine: with ``make setup``, else
-when it is first needed. The file is in ``__pycache__`` beside these sources, or in the user's cache directory.
+less than a millisecond and some kilobytes. The package has a file of its own beside its sources, for what the log
+needs: ``make native-code`` writes it. Other code a separate process compiles once on a machine: with ``make setup``,
+else when it is first needed. The file is in ``__pycache__``, or in the user's cache directory.
 
 Invariant: only code that was compiled from this version's sources runs. The file carries the digest of both. It must
-belong to this user or to root, and no other user may write to it.
+belong to this user or to root, and no other user may write to it; the package's own file is trusted as its sources are.
 
 Only Linux on x86-64: ``kept`` and ``build`` raise OSError elsewhere, and where the system forbids a process to run code
 that it has made (SELinux without execmem). Safe from any thread.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import importlib.util
 import logging
 import mmap
 import os
@@ -60,17 +62,46 @@ class KeptCode:
     def kept(self) -> NativeCall | None:
         """The function, when its code is kept on this machine. Raises OSError where such code cannot run."""
         _require_machine()
-        for directory in _directories():
+        for path, is_own in self._places():
             code = None
             with suppress(OSError):
-                code = self._read(directory / self.file_name)
+                code = self._read(path, is_own)
             if code is not None:
                 return _runnable(code, self.results)
         return None
 
     def build(self) -> NativeCall:
         """Compile it in a process of its own, which takes seconds, and keep it. Raises OSError, SubprocessError."""
+        code = self._compiled()
+        function = _runnable(code, self.results)
+        for directory in _directories():
+            try:
+                self._keep(directory / self.file_name, code)
+            except OSError as error:
+                _LOG.info("the compiled %s code cannot be kept in %s: %s", self.name, directory, error)
+            else:
+                break
+        return function
+
+    def build_own(self) -> None:
+        """Compile it into the package's own file. Raises OSError, SubprocessError."""
+        self._keep(self.own_file, self._compiled())
+
+    @property
+    def own_file(self) -> Path:
+        """The file that comes with the package, if this code does."""
+        return self.sources[0].parent / self.file_name
+
+    def _places(self) -> Iterator[tuple[Path, bool]]:
+        """Where the code may be, and whether that is the package's own file."""
+        yield self.own_file, True
+        for directory in _directories():
+            yield directory / self.file_name, False
+
+    def _compiled(self) -> bytes:
         _require_machine()
+        if importlib.util.find_spec("numba") is None:
+            raise OSError("numba is not installed")
         done = subprocess.run(
             [sys.executable, "-m", self.compiler],
             stdin=subprocess.DEVNULL,
@@ -79,15 +110,7 @@ class KeptCode:
             timeout=_COMPILE_S_MAX,
             check=True,
         )
-        function = _runnable(done.stdout, self.results)
-        for directory in _directories():
-            try:
-                self._keep(directory, done.stdout)
-            except OSError as error:
-                _LOG.info("the compiled %s code cannot be kept in %s: %s", self.name, directory, error)
-            else:
-                break
-        return function
+        return done.stdout
 
     def _digest(self, code: bytes) -> bytes:
         digest = hashlib.sha256()
@@ -96,25 +119,26 @@ class KeptCode:
         digest.update(code)
         return digest.digest()
 
-    def _read(self, path: Path) -> bytes | None:
+    def _read(self, path: Path, is_own: bool) -> bytes | None:
         """The code in the file; None when it is not to be trusted, or is another version's."""
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
-            if status.st_uid not in (0, os.geteuid()) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            is_foreign = status.st_uid not in (0, os.geteuid()) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+            if is_foreign and not is_own:
                 return None
             content = file.read(_CODE_BYTES_MAX)
         digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
         return code if code and digest == self._digest(code) else None
 
-    def _keep(self, directory: Path, code: bytes) -> None:
+    def _keep(self, path: Path, code: bytes) -> None:
         """A crash may leave a file with other bytes, which its digest tells: it needs no sync."""
-        directory.mkdir(parents=True, exist_ok=True)
-        number, name = tempfile.mkstemp(dir=directory, prefix=self.file_name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        number, name = tempfile.mkstemp(dir=path.parent, prefix=self.file_name)
         try:
             with os.fdopen(number, "wb") as file:
                 file.write(self._digest(code) + code)
                 os.fchmod(file.fileno(), 0o644)
-            Path(name).replace(directory / self.file_name)
+            Path(name).replace(path)
         except OSError:
             Path(name).unlink(missing_ok=True)
             raise

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
+from mainstem.record.constants import INT64_MIN
 from mainstem.record.native.native_kernel import (
     BYTES,
     INT64_TABLE,
@@ -38,7 +39,7 @@ AT, SIZE, COUNT, BASE_OFFSET, LAST_DELTA, BASE_TIME, HAS_RECORD_TIME, DROPS_TOMB
 KEPT, KEPT_TOMBSTONES, KEPT_MAX_TIME, OUTPUT_AT, OUTPUT_END = range(9, 14)
 TABLE_COLUMNS = 14
 
-NO_NEW_BASE_TIME = -(2**63)
+NO_NEW_BASE_TIME = INT64_MIN
 
 UINT64S = types.Array(types.uint64, 1, "C")
 _GROWTH_OF_A_RECORD = 9 + 4

@@ -34,7 +34,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
-from crc32c import crc32c
 
 from mainstem.addresses import is_loopback
 from mainstem.client.security import Security
@@ -55,6 +54,7 @@ from mainstem.log.segments.index_checksums import IndexChecksums, decode_seal
 from mainstem.model import TopicPartition
 from mainstem.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from mainstem.record.arrow_decode import Decoded, decode
+from mainstem.record.checksum import crc32c
 from mainstem.record.constants import HEADER_BYTES, INT64_MAX, TRANSACTIONAL_BIT
 from mainstem.record.header import read_header
 from mainstem.record.native import native_decode as native

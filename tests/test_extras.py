@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mainstem import extras
 from mainstem.errors import MissingDependencyError
-from mainstem.node import extras
 
 
 def test_what_is_installed_is_not_missing() -> None:

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,21 @@ def test_an_old_pyspark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pyspark, "__version__", "3.5.3")
     with pytest.raises(MissingDependencyError, match=r"PySpark 3\.5\.3 is too old: the format mainstem needs 4\.2"):
         environment.require_pyspark()
+
+
+def test_workers_exchange_rows_over_sockets_that_only_this_user_reaches() -> None:
+    settings = environment.worker_sockets("local[2]")
+    directory = Path(settings["spark.python.unix.domain.socket.dir"])
+    assert settings["spark.python.unix.domain.socket.enabled"] == "true"
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert environment.worker_sockets("spark://127.0.0.1:7077") == {}
+
+
+def test_where_a_sockets_path_would_be_too_long_workers_use_tcp(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("d" * 60)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    assert environment.worker_sockets("local[2]") == {}
+    assert list(deep.iterdir()) == []

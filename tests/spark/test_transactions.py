@@ -19,8 +19,9 @@ from mainstem.spark import clients
 from mainstem.spark.checkpoints.offsets import StreamOffsets
 from mainstem.spark.clients import borrowed
 from mainstem.spark.sink import task_producers
+from mainstem.spark.sink.sink_driver import SinkDriver
 from mainstem.spark.sink.sink_run import LONGEST_TIMEOUT, SinkRun
-from mainstem.spark.sink.transactions import _DRIVERS, decide_and_finish, end_open_transactions
+from mainstem.spark.sink.transactions import _DRIVERS, _KEPT, decide_and_finish, end_open_transactions
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.spark.sink_world import DRIVER_STEPS, NUMBERS, TASK_STEPS, KilledError, Sink, killing, truth
 
@@ -230,6 +231,68 @@ def test_a_commit_finds_out_that_its_transaction_was_aborted_meanwhile(sink: Sin
     with pytest.raises(TransactionTimeoutError, match="aborted before the decision"):
         decide_and_finish(run, 0, prepared)
     assert sink.read() == []
+
+
+def test_a_process_that_commits_again_asks_for_no_more_than_a_driver(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = SinkRun(sink.log, sink.sink_id, query_run="1")
+    for batch_id in range(2):
+        decide_and_finish(run, batch_id, [sink.task(run, batch_id, 0, rows=1)])
+    prepared = [sink.task(run, 2, 0, rows=1)]
+    sent = requests_of_this_thread(monkeypatch)
+    decide_and_finish(pickle.loads(pickle.dumps(run)), 2, prepared)
+    assert sent == ["TxnOffsetCommit", "EndTxn", "EndTxn"]
+    assert sink.read() == sorted(f"{batch_id}-0-0" for batch_id in range(3))
+
+
+def test_processes_that_commit_in_turn_take_over_from_each_other(sink: Sink) -> None:
+    run = SinkRun(sink.log, sink.sink_id, query_run="1")
+    processes: list[dict[SinkRun, SinkDriver]] = [{}, {}]
+    for batch_id in range(6):
+        kept = _KEPT.value
+        kept.clear()
+        kept.update(processes[batch_id // 2 % 2])
+        sink.batch(run, batch_id)
+        processes[batch_id // 2 % 2] = dict(kept)
+    assert sink.read() == truth(6)
+
+
+def test_a_kept_driver_that_was_fenced_writes_a_decided_micro_batch_once(sink: Sink) -> None:
+    run = SinkRun(sink.log, sink.sink_id, query_run="1")
+    sink.batch(run, 0)
+    kept = dict(_KEPT.value)
+    _KEPT.renew()
+    sink.batch(run, 1)  # in another process, which dies before Spark learns of it
+    _KEPT.value.update(kept)
+    sink.batch(run, 1)
+    assert sink.read() == truth(2)
+
+
+def test_a_kept_driver_decides_on_nothing_that_a_newer_run_has_aborted(sink: Sink) -> None:
+    run = SinkRun(sink.log, sink.sink_id, query_run="1")
+    sink.batch(run, 0)
+    prepared = [sink.task(run, 1, 0)]
+    sink.begin()  # which aborts that
+    with pytest.raises(TransactionTimeoutError, match="aborted before the decision"):
+        decide_and_finish(run, 1, prepared)
+    assert sink.read() == truth(1)
+
+
+def test_a_restarted_query_begins_a_run_and_ends_what_the_former_left_open(sink: Sink) -> None:
+    run = SinkRun(sink.log, sink.sink_id, query_run="1")
+    sink.batch(run, 0)
+    sink.task(run, 1, 0)  # by a query that is stopped then
+    task_producers._THIS.renew()
+    sink.batch(replace(run, query_run="2"), 1)
+    assert sink.read() == truth(2)
+
+
+def test_a_process_keeps_few_drivers(sink: Sink) -> None:
+    for number in range(20):
+        run = SinkRun(sink.log, sink.sink_id, query_run=str(number))
+        decide_and_finish(run, number, [sink.task(run, number, 0, rows=1)])
+    assert len(_KEPT.value) <= 16
 
 
 @pytest.mark.parametrize("is_decided", [False, True])

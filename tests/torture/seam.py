@@ -6,8 +6,8 @@ Apache Kafka; that one is not killed. A history is a query of a few micro-batche
 run, has tasks done by workers that it keeps from one micro-batch to the next, decides, and writes down that the
 micro-batch is committed, as Spark does. Who dies is replaced: a worker by the driver, a driver by the history, with
 another number of tasks. Who is stopped counts as dead and is replaced, too, and goes on later, when nobody waits for it
-any more: a zombie. In histories that are ``per_decision``, each decision is made by a process of its own, as it is for
-a plain DataFrame stream; otherwise by the driver.
+any more: a zombie. In histories that are ``per_decision``, other processes make the decisions, as for a plain DataFrame
+stream: most often one that has made an earlier one, sometimes a new one. In other histories the driver decides.
 
 The process has one thread, so that it may fork.
 """
@@ -54,6 +54,7 @@ DRIVER_STEPS = ("driver:asked", "driver:begun", "driver:decided", "driver:ended-
 _ATTEMPTS_MAX = 6
 _RUNS_MAX = 30
 _LOOK_S = 0.005
+_KEPT_COMMITTERS = 0.8
 _LOST = 3
 _STEP_S = 120.0
 _PR_SET_CHILD_SUBREAPER = 36
@@ -199,11 +200,16 @@ class Driver:
         self._random = random.Random(f"{history.seed}-{number}")
         self._steps = KillingSteps(history.directory)
         self._workers: list[Fork] = []
+        self._committers: list[Fork | None] = [None, None]
+        self._chosen = random.Random(f"{history.seed}-{number}-committers")
+        self._query_run = str(number)
 
     def run(self) -> None:
         history = self._history
         tasks = self._random.randint(1, 4)
-        run = SinkRun(history.log, history.topic) if history.per_decision else begin_run(history.log, history.topic)
+        run = SinkRun(history.log, history.topic, query_run=self._query_run)
+        if not history.per_decision:
+            run = begin_run(history.log, history.topic)
         for batch_id in range(history.batches):
             committed = history.directory / f"commit-{batch_id}"
             if not committed.exists():
@@ -238,10 +244,16 @@ class Driver:
         if not self._history.per_decision:
             _decide(self._history, self._steps, (run, batch_id, prepared))
             return
-        committer = Fork(lambda request: _decide(self._history, self._steps, request))
+        place = self._chosen.randrange(
+            len(self._committers)
+        )  # as in Spark: most often the same process, or another one
+        kept = self._committers[place]
+        committer = kept or Fork(lambda request: _decide(self._history, self._steps, request))
         committer.ask((run, batch_id, prepared))
         is_done = committer.answer()
-        committer.leave()
+        self._committers[place] = committer if self._chosen.random() < _KEPT_COMMITTERS else None
+        if self._committers[place] is None:
+            committer.leave()
         if not is_done:
             raise SystemExit(_LOST)  # Spark's query fails with its commit
 

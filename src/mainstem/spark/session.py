@@ -86,7 +86,7 @@ def _started(app_name: str, master: str, settings: Mapping[str, str]) -> SparkSe
 
     environment.prepare(master)
     builder = SparkSession.builder.appName(app_name).master(master)
-    for name, value in {**default_settings(master), **settings}.items():
+    for name, value in {**default_settings(master), **environment.worker_sockets(master), **settings}.items():
         builder = builder.config(name, value)
     try:
         return builder.getOrCreate()

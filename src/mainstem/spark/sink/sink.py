@@ -8,10 +8,11 @@ text of that column, or a JSON array for several columns, as in topics of an App
 options say so, both are encoded (``typed_rows``).
 
 **A stream** is exactly once, by the steps of ``transactions``. Spark creates the writer twice for each micro-batch: in
-a process that sends it to the tasks, and in one that commits. So each commit begins a run. Tasks do not know the
-decision: they write a repeated micro-batch again, and the commit aborts these transactions. The sink's id is the
-query's id, which Spark passes to the tasks. A stream with the option ``pipeline`` appends a progress record after each
-micro-batch, so that positions propagate through it.
+a process that sends it to the tasks, and in one that commits. Spark keeps these processes, and may take others at any
+time. So a commit begins a run unless its process has kept the one of an earlier commit in the same run of the query.
+Tasks do not know the decision: they write a repeated micro-batch again, and the commit aborts these transactions. The
+sink's id is the query's id. Spark passes it and the id of the query's run to the tasks, which report both. A stream
+with the option ``pipeline`` appends a progress record after each micro-batch, so that positions propagate through it.
 
 **A batch write** is all or nothing by the same steps, as one micro-batch of a sink of its own. If its driver dies, only
 a write with a name (``writeId``) can be resumed: running it again finishes a decided write or writes an undecided one,
@@ -52,11 +53,15 @@ _COLUMNS = ("key", "value", "headers", "topic", "partition", "timestamp")
 
 
 class TaskCommitMessage(WriterCommitMessage):
-    """A task's report: its transaction and its sink. Without transactions only ``prepared.position`` counts."""
+    """A task's report: its transaction, its sink and the query's run, if it has one.
 
-    def __init__(self, prepared: Prepared, sink_id: str) -> None:
+    Without transactions only ``prepared.position`` counts.
+    """
+
+    def __init__(self, prepared: Prepared, sink_id: str, query_run: str | None = None) -> None:
         self.prepared = prepared
         self.sink_id = sink_id
+        self.query_run = query_run
 
 
 class LogWriter(DataSourceArrowWriter):
@@ -103,7 +108,8 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         options = self._options
         if not options.is_exactly_once:
             return append_all(iterator, options)
-        run = SinkRun(options.log, _property("sql.streaming.queryId"), timeout_ms=options.transaction_timeout_ms)
+        sink_id, query_run = _property("sql.streaming.queryId"), _maybe_property("spark.jobGroup.id")
+        run = SinkRun(options.log, sink_id, timeout_ms=options.transaction_timeout_ms, query_run=query_run)
         return prepare_all(iterator, run, int(_property("streaming.sql.batchId")), options, self._on_step)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -128,9 +134,12 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
 
     def _run(self, messages: list[WriterCommitMessage | None]) -> SinkRun | None:
         """The run that tasks prepared for; None when no task has sent a report."""
-        found = {message.sink_id for message in messages if isinstance(message, TaskCommitMessage)}
+        report = next((message for message in messages if isinstance(message, TaskCommitMessage)), None)
+        if report is None:
+            return None
         options = self._options
-        return SinkRun(options.log, found.pop(), timeout_ms=options.transaction_timeout_ms) if found else None
+        timeout_ms = options.transaction_timeout_ms
+        return SinkRun(options.log, report.sink_id, timeout_ms=timeout_ms, query_run=report.query_run)
 
 
 def append_all(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> TaskCommitMessage:
@@ -156,7 +165,7 @@ def prepare_all(
         for arrow_batch in batches:
             if not preparing.is_decided:
                 _append(preparing.out, arrow_batch, options)
-    return TaskCommitMessage(preparing.prepared, run.sink_id)
+    return TaskCommitMessage(preparing.prepared, run.sink_id, run.query_run)
 
 
 def _prepared(messages: list[WriterCommitMessage | None]) -> list[Prepared]:
@@ -182,11 +191,15 @@ def _linger_s(messages: list[WriterCommitMessage | None]) -> float:
 
 def _property(name: str) -> str:
     """A local property that Spark sets for tasks of streaming queries. Raises ConfigError where it is missing."""
-    context = TaskContext.get()
-    value = context.getLocalProperty(name) if context is not None else None
+    value = _maybe_property(name)
     if value is None:
         raise ConfigError(f"Spark does not say {name} here: write streams by writeStream.format('mainstem')")
-    return str(value)
+    return value
+
+
+def _maybe_property(name: str) -> str | None:
+    context = TaskContext.get()
+    return context.getLocalProperty(name) if context is not None else None
 
 
 def _append(out: TaskAppender, arrow_batch: pa.RecordBatch, options: WriteOptions) -> None:

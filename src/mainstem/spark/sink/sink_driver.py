@@ -136,6 +136,8 @@ class SinkDriver:
         self.identity = ended[instance]
         on_step("driver:decided")
         self.decision = decision
+        if self._start is RunStart.AFTER_TASKS:
+            self._start, self._seen_open = RunStart.BEFORE_TASKS, frozenset()  # the tasks of later micro-batches
 
     def end(self, client: WireClient, decision: MicroBatchCommit, on_step: StepObserver = ignore_step) -> None:
         """Step 4. With an observer the first transaction is ended in a request of its own.

@@ -31,7 +31,7 @@ def ignore_step(step: str) -> None:
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class SinkRun:
     """One run of a query's sink. ``driver`` is the producer that commits its decisions; None: each decision begins a
-    run.
+    run, and with a ``query_run`` the run lasts for the process's later commits of it.
 
     The caller that began the run keeps this object while it makes decisions: when the object is freed, its driver's
     state is freed, too.
@@ -46,6 +46,8 @@ class SinkRun:
     driver: ProducerIdentity | None = None
     decided: int = NOT_DECIDED
     timeout_ms: int | None = None
+    query_run: str | None = None
+    """Spark's id of the query's run; None: unknown, or not a query's."""
 
     @property
     def group(self) -> str:

@@ -20,7 +20,9 @@ After a crash before the decision, step 1 aborts the prepared transactions and S
 later crash, step 1 repeats step 4, and the tasks of the repeated micro-batch write nothing. A decided transaction is
 never aborted: ``sink_driver`` says why.
 
-Without ``driver`` in its ``SinkRun`` each decision begins a run: for a writer with a separate process for each commit.
+Without ``driver`` in its ``SinkRun`` a decision begins a run, after the tasks: for a writer whose commits run in
+processes that Spark chooses. Spark usually takes the same process again. It has kept its driver, and needs steps 3 and
+4 only (``_commit_after_tasks``).
 
 A prepared transaction waits for its end without limit on a Mainstem log (two-phase, KIP-939), elsewhere for at most the
 log's ``transaction.max.timeout.ms``. If a decided transaction was aborted meanwhile, an error says what was lost;
@@ -33,11 +35,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.errors import ProducerFencedError
 from mainstem.spark.checkpoints.offsets import StreamOffsets
 from mainstem.spark.clients import borrowed
 from mainstem.spark.options.options import LogOptions, WriteOptions
@@ -53,6 +57,9 @@ KILLED_AFTER_S: Final = 3.0
 _LINGER_PAUSE_S: Final = 0.5
 _DRIVERS: PerProcess[WeakKeyDictionary[SinkRun, SinkDriver]] = PerProcess(WeakKeyDictionary)
 """The driver of each run of this process that is still referenced. It must not refer to that run itself."""
+_KEPT: PerProcess[dict[SinkRun, SinkDriver]] = PerProcess(dict)
+"""The drivers of this process that began a run after its tasks, by their query's run; the last used is the last."""
+_KEPT_MAX: Final = 16
 
 
 class Preparing:
@@ -126,12 +133,34 @@ def decide_and_finish(
     """
     written = sorted((each for each in prepared if each.records), key=lambda each: each.instance)
     with borrowed(run.log) as client:
-        driver = _DRIVERS.value.get(run)
         if run.driver is None:
-            driver = SinkDriver(client, run, RunStart.AFTER_TASKS, written)
-        elif driver is None:
-            driver = SinkDriver(client, run, RunStart.EARLIER)
+            return _commit_after_tasks(client, run, batch_id, written, digest(source), on_step)
+        driver = _DRIVERS.value.get(run) or SinkDriver(client, run, RunStart.EARLIER)
         return driver.commit(client, batch_id, written, digest(source), on_step)
+
+
+def _commit_after_tasks(
+    client: WireClient, run: SinkRun, batch_id: int, prepared: list[Prepared], source: str, on_step: StepObserver
+) -> Decided:
+    """Go on with the driver that this process has kept for the query's run; without one, begin a run (step 1).
+
+    A kept driver decides on new micro-batches only, and is fenced when any other process has begun a run since. Then
+    this process begins one, too, which reads what the other has decided.
+    """
+    kept = _KEPT.value
+    driver = kept.pop(run, None)
+    decided: Decided | None = None
+    if driver is not None and batch_id > _batch_id(driver.decision):
+        with suppress(ProducerFencedError):
+            decided = driver.commit(client, batch_id, prepared, source, on_step)
+    if driver is None or decided is None:
+        driver = SinkDriver(client, run, RunStart.AFTER_TASKS, prepared)
+        decided = driver.commit(client, batch_id, prepared, source, on_step)
+    if run.query_run is not None:
+        kept[run] = driver
+        while len(kept) > _KEPT_MAX:
+            del kept[next(iter(kept))]
+    return decided
 
 
 def decided_batch(log: LogOptions, sink_id: str) -> int:

@@ -7,6 +7,7 @@ Spark itself would report most of these errors in a JVM's stack trace, or only w
 * ``PYSPARK_PYTHON``: the Python of the workers, of the driver's version and with Mainstem installed. On one machine it
   is this process's own by default, by way of the fork server; on a cluster it is at the path of this one, to be so on
   all machines, and only what runs beside the driver is forked.
+* The sockets between the JVM and Python on one machine (``worker_sockets``).
 * The master: an address that can be reached.
 
 Not thread-safe; Spark starts once in a process.
@@ -21,6 +22,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from mainstem.addresses import parse_address
@@ -38,6 +40,8 @@ import importlib.util, sys
 print("%d.%d" % sys.version_info[:2])
 print(*[name for name in ("pyspark", "mainstem") if importlib.util.find_spec(name) is None])
 """
+_SOCKET_DIRECTORY_BYTES_MAX = 60
+"""A socket's path has 108 bytes at most (104 on macOS); Spark's names take 42."""
 _FORK_SERVERS: dict[str, ForkServer] = {}
 """By the command that stands in for Python: what was started in this process."""
 
@@ -79,6 +83,22 @@ def prepare(master: str) -> None:
         os.environ["PYSPARK_PYTHON"] = _python_for_here() if is_local(master) else _python_for_all_machines()
     elif is_local(master):
         check_workers_python(given)
+
+
+def worker_sockets(master: str) -> dict[str, str]:
+    """Settings by which the JVM and Python exchange rows over Unix sockets, in a directory of this user alone.
+
+    Spark's other choice is TCP on loopback, where the small messages of a short micro-batch wait for acknowledgements.
+    Empty where the workers are on other machines, or the system cannot have such a socket.
+    """
+    if not is_local(master) or sys.platform == "win32":
+        return {}
+    directory = tempfile.mkdtemp(prefix="mainstem-sockets-")  # of mode 0700: Spark checks no secret on these sockets
+    if len(os.fsencode(directory)) > _SOCKET_DIRECTORY_BYTES_MAX:
+        Path(directory).rmdir()
+        return {}
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": directory}
 
 
 def check_workers_python(command: str) -> None:

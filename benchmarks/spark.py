@@ -2,7 +2,8 @@
 
 Both are in one session of the version of Spark that spark-sql-kafka comes for, and are measured in turn, so that what
 disturbs one round disturbs both; first rounds that warm the JVM up are not counted. The session has Spark's own
-settings (``--session plain``) or those of ``mainstem.spark.session`` (``mainstem``): the same for both. Our source
+settings (``--session plain``) or those of ``mainstem.spark.session`` (``mainstem``): the same for both. In a plain one
+the source comes by ``mainstem.spark.session.register``; in a ``bare`` one Spark finds it by itself. Our source
 reads committed records and our sink writes exactly once, theirs reads uncommitted ones and writes at least once: each
 does what it does by default. Beside the rates stands the processor time that the whole program used for a record (JVM
 and Python, not the log), which a busy machine disturbs less. Exit code 0 whatever was met.
@@ -329,7 +330,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count, after those that warm up")
     parser.add_argument("--records", type=int, default=2_000_000, help="records of 100 B; of 1 kB a fifth of that")
     parser.add_argument("--only", default=",".join(SECTIONS), help=f"of {', '.join(SECTIONS)}, separated by commas")
-    parser.add_argument("--session", choices=("plain", "mainstem"), default="plain", help="whose settings of Spark")
+    parser.add_argument(
+        "--session", choices=("plain", "bare", "mainstem"), default="plain", help="whose settings of Spark"
+    )
     parser.add_argument("--no-kafka", action="store_true", help="leave out the scans of Apache Kafka")
     parser.add_argument("--quick", action="store_true", help="two rounds of a tenth: to see that it runs")
     parser.add_argument("--directory", help="where the brokers keep their files; a new directory in it")

@@ -75,6 +75,14 @@ class Comparison:
         for name, value in figures.items():
             self._values.setdefault((who, f"{prefix}{name}"), []).append(value)
 
+    def middle(self, who: str, figure: str) -> float:
+        """The median of a figure's rounds."""
+        return median(self._values[who, figure])
+
+    def judgement(self, *, is_met: bool) -> str:
+        """What stands beside a goal that has no row of its own."""
+        return judgement(is_met=is_met, load=self._load)
+
     def rows(self) -> list[dict[str, Any]]:
         """A row for each goal that has values of both."""
         rows = []

@@ -2,8 +2,8 @@
 
 Reads one JSON object a line from standard input, does it, and answers with one JSON object a line on standard output:
 ``seconds`` of it, and what else there is to say. ``format`` says by which connector: ``mainstem`` or ``kafka``.
-It runs where both are (``tests.support.spark_kafka``), with Spark's own settings (``plain``) or those of
-``mainstem.spark.session`` (``mainstem``).
+It runs where both are (``tests.support.spark_kafka``), with Spark's own settings (``plain``; ``bare``: without our
+``register``) or those of ``mainstem.spark.session`` (``mainstem``).
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ _SET_CHILD_SUBREAPER = 36  # of Linux's prctl
 
 
 def make_session(kind: str) -> SparkSession:
-    """``plain`` is what Spark does by itself, but for a quiet start on loopback and the same memory."""
+    """``plain`` and ``bare`` are what Spark does by itself, but for a quiet start on loopback and the same memory."""
     if kind == "mainstem":
         from mainstem.spark.session import session
 
         return session("benchmark", settings={"spark.driver.memory": "2g"})
-    from mainstem.spark.session import default_settings
-    from mainstem.spark.source import MainstemDataSource
+    from mainstem.spark.session import default_settings, register
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     quiet = next(
@@ -60,8 +59,7 @@ def make_session(kind: str) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    spark.dataSource.register(MainstemDataSource)
-    return spark
+    return register(spark) if kind == "plain" else spark
 
 
 class Program:

@@ -23,6 +23,7 @@ def test_a_planner_loads_no_decoder_or_encoder(module: str) -> None:
         ("mainstem.pipelines.deploy", "numba pyarrow"),
         ("mainstem.spark.runner", "numba"),
         ("mainstem.spark.sink.outputs", "numba"),
+        ("mainstem.spark.tasks.task_reads", "mainstem.record.native.native_json mainstem.schema.json_rows"),
         ("mainstem.views.host.host", "mainstem.record.native.native_avro mainstem.registry"),
     ],
 )

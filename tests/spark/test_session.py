@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mainstem.errors import ConfigError
-from mainstem.spark.session import default_settings, session
+from mainstem.spark.session import default_settings, register, session
 from mainstem.spark.startup import class_archive
 from mainstem.spark.startup.java import Java
 
@@ -69,14 +70,32 @@ def test_a_session_that_runs_already_keeps_its_master_and_what_is_fixed(spark: S
 
 
 @pytest.mark.spark
-def test_a_session_that_runs_without_us_gets_this_python(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = spark.sparkContext.pythonExec
-    monkeypatch.delenv("PYSPARK_PYTHON")
+def test_a_session_that_runs_without_us_forks_this_python(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "python3")
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    assert register(spark) is spark
+    forking = spark.sparkContext.pythonExec
+    assert forking != sys.executable
+    done = subprocess.run([forking, "-m", "this"], capture_output=True, text=True, timeout=60, check=True)
+    assert "Beautiful" in done.stdout
+
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    spark.sparkContext.pythonExec = sys.executable
     session("again")
-    assert spark.sparkContext.pythonExec == sys.executable
-    monkeypatch.setattr(spark.sparkContext, "pythonExec", before)
-    session("again")
+    assert spark.sparkContext.pythonExec == forking
+
+
+@pytest.mark.spark
+def test_another_python_of_a_running_session_is_kept(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    other = tmp_path / "python"
+    other.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    other.chmod(0o700)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(other))
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(other))
+    register(spark)
+    assert spark.sparkContext.pythonExec == str(other)
 
 
 @pytest.mark.spark

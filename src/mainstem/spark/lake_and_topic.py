@@ -28,8 +28,7 @@ from mainstem.model import TopicPartition, topic_was_recreated
 from mainstem.schema.infer import schema_of
 from mainstem.schema.topic_schemas import lookup
 from mainstem.spark.options.options import BOOTSTRAP, REGISTERED
-from mainstem.spark.session import session
-from mainstem.spark.source import MainstemDataSource
+from mainstem.spark.session import register, session
 
 if TYPE_CHECKING:
     from typing import Any
@@ -72,8 +71,7 @@ def table(
     require_iceberg()
     from mainstem.lake.reading import read_lake  # loads Iceberg
 
-    spark = spark or session(f"mainstem {topic}")
-    spark.dataSource.register(MainstemDataSource)
+    spark = session(f"mainstem {topic}") if spark is None else register(spark)
     archive = read_lake(Path(lake) if lake is not None else _location(topic, gateway))
     with Log(bootstrap) as log:
         options = {BOOTSTRAP: bootstrap, "subscribe": topic, "startingOffsets": _position_of(archive, topic, log)}

@@ -72,9 +72,25 @@ def session(app_name: str, *, master: str | None = None, settings: Mapping[str, 
     from mainstem.spark.source import MainstemDataSource
 
     if SparkContext._active_spark_context is not None:
-        spark = _running(master, settings or {})
-    else:
-        spark = _started(app_name, master or f"local[{os.cpu_count() or 1}]", settings or {})
+        return register(_running(master, settings or {}))
+    spark = _started(app_name, master or f"local[{os.cpu_count() or 1}]", settings or {})
+    spark.dataSource.register(MainstemDataSource)
+    return spark
+
+
+def register(spark: SparkSession) -> SparkSession:
+    """Register the format ``mainstem`` in a session that you made. No setting of it changes.
+
+    On one machine its Python processes are forked from then on, where they would be this Python: a query starts at
+    least two. Raises MissingDependencyError when the workers' Python lacks something.
+    """
+    from mainstem.spark.source import MainstemDataSource
+
+    context = spark.sparkContext
+    if environment.is_local(str(context.master)):
+        # Spark's default is the first python3 on PATH, which may not have Mainstem.
+        given = context.pythonExec if "PYSPARK_PYTHON" in os.environ else sys.executable
+        context.pythonExec = environment.local_python(given)
     spark.dataSource.register(MainstemDataSource)
     return spark
 
@@ -115,14 +131,6 @@ def _running(master: str | None, settings: Mapping[str, str]) -> SparkSession:
         )
     for name in settings.keys() - set(fixed):
         spark.conf.set(name, settings[name])
-    if not environment.is_local(str(context.master)):
-        return spark
-    if "PYSPARK_PYTHON" in os.environ:
-        environment.check_workers_python(context.pythonExec)
-    else:
-        context.pythonExec = (
-            sys.executable
-        )  # Spark's default is the first python3 on PATH, which may know nothing of us
     return spark
 
 

@@ -101,6 +101,17 @@ def worker_sockets(master: str) -> dict[str, str]:
     return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": directory}
 
 
+def local_python(command: str) -> str:
+    """The command for the Python processes of this machine: a fork server's for this Python; another is kept.
+
+    Raises MissingDependencyError for a Python that cannot run this machine's workers.
+    """
+    if _is_this_python(command):
+        return _python_for_here()
+    check_workers_python(command)
+    return command
+
+
 def check_workers_python(command: str) -> None:
     """Raises MissingDependencyError when ``command`` is no Python that can run this machine's workers."""
     if command in _FORK_SERVERS or _is_this_python(command):

@@ -58,6 +58,7 @@ PRELOADED = (
     "mainstem.spark.sink.sink",
     "mainstem.spark.source",
     "mainstem.spark.tasks.task_reads",
+    "mainstem.spark.tasks.typed_scan",
 )
 # One thread each: threads do not survive a fork, and Spark has a worker for each core.
 _SINGLE_THREADED = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -77,7 +78,8 @@ class ForkServer:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(str(self._socket_path))
         listener.listen(128)  # clients that connect before the imports are done wait here
-        environment = {**os.environ, **_SINGLE_THREADED, "PYTHONHASHSEED": "0"}
+        # Spark gives its own workers this seed, too.
+        environment = {"PYTHONHASHSEED": "0", **os.environ, **_SINGLE_THREADED}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "mainstem.spark.startup.fork_server", str(listener.fileno())],
             stdin=subprocess.PIPE,

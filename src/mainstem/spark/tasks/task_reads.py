@@ -1,17 +1,20 @@
-"""The read of one input partition by a task: scan ranges or a table, raw or typed. Runs in Spark's workers."""
+"""The read of one input partition by a task: scan ranges or a table, raw or typed. Runs in Spark's workers.
+
+Typed columns load their decoders with their first use: without a fork server each worker imports what it needs itself,
+and the JSON kernels are most of that.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from mainstem.schema.json_rows import JsonDecoder
 from mainstem.spark.checkpoints import nulled_values
 from mainstem.spark.checkpoints.checkpoint import current_batch_id, read_offsets
 from mainstem.spark.clients import borrowed
@@ -20,7 +23,9 @@ from mainstem.spark.options.read_options import ReadOptions
 from mainstem.spark.tasks.local_segments import may_be_read
 from mainstem.spark.tasks.ranges import OffsetRange, ScanPartition, TableRead
 from mainstem.spark.tasks.scan import ScanOptions, read_range
-from mainstem.spark.tasks.typed_scan import KeyTextReader, TypedOptions, ValueDecoder, read_rows, read_table
+
+if TYPE_CHECKING:
+    from mainstem.spark.tasks.typed_scan import KeyTextReader, TypedOptions, ValueDecoder
 
 
 def read_partition(partition: InputPartition, options: ReadOptions, schema: StructType) -> Iterator[Any]:
@@ -36,6 +41,8 @@ def _ranges(partition: ScanPartition, options: ReadOptions, wanted: pa.Schema) -
     with borrowed(options.log) as client:
         for part in partition.ranges:
             if options.value_schema is not None:
+                from mainstem.spark.tasks.typed_scan import read_rows
+
                 nulled = yield from read_rows(client, part, _typed(options, wanted, partition))
                 if nulled and options.checkpoint is not None:
                     nulled_values.write(options.checkpoint, part.topic_partition, part.start, nulled)
@@ -51,6 +58,8 @@ def _ranges(partition: ScanPartition, options: ReadOptions, wanted: pa.Schema) -
 
 
 def _table(partition: TableRead, options: ReadOptions, wanted: pa.Schema) -> Iterator[Any]:
+    from mainstem.spark.tasks.typed_scan import read_table
+
     end = _table_end(partition, options) if partition.end is None else partition.end
     part = OffsetRange(partition.topic_partition, 0, end)
     with borrowed(options.log) as client:
@@ -81,6 +90,9 @@ def _scan(options: ReadOptions, columns: frozenset[str], partition: InputPartiti
 
 
 def _typed(options: ReadOptions, wanted: pa.Schema, partition: InputPartition) -> TypedOptions:
+    from mainstem.schema.json_rows import JsonDecoder
+    from mainstem.spark.tasks.typed_scan import TypedOptions
+
     values = options.values
     mode = options.mode if values.dead_letter_topic is None else "DROPMALFORMED"
     decoder: ValueDecoder = JsonDecoder()

@@ -209,7 +209,7 @@ class GroupCommit:
 
     def _on_durable(self, queue: _Queue) -> None:
         log = queue.log
-        # Consumers that wait come first: they are the end of a record's way, and their answers take longer to reach them.
+        # Consumers that wait come first: they are the end of a record's way.
         self._advanced(log)
         self._complete_durable(queue)
         if log.log_end_offset > log.high_watermark:

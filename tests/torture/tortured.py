@@ -20,6 +20,7 @@ from mainstem.spark.options.options import WriteOptions
 from mainstem.spark.planning.batch_reader import LogReader
 from mainstem.spark.queries import frames
 from mainstem.spark.queries.query import QueryPlace
+from mainstem.spark.session import register
 from mainstem.spark.sink.sink import LogStreamWriter, LogWriter
 from mainstem.spark.source import MainstemDataSource
 from tests.torture.mutants import build_in
@@ -80,7 +81,13 @@ def tortured(spark: SparkSession, mutant: str) -> None:
     runner.Site = functools.partial(Site, on_step=KillingSteps())  # type: ignore[misc,assignment]
     build_in(mutant)
     frames.MainstemDataSource = TorturedDataSource  # type: ignore[misc]  # what Apps' topics are read by
-    lake_and_topic.MainstemDataSource = TorturedDataSource  # type: ignore[misc]  # and ``ms.spark.table``
+    lake_and_topic.register = _registered  # and ``ms.spark.table``
+
+
+def _registered(spark: SparkSession) -> SparkSession:
+    spark = register(spark)
+    spark.dataSource.register(TorturedDataSource)
+    return spark
 
 
 def _limits() -> Path:

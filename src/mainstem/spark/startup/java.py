@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mainstem.errors import MissingDependencyError
 
@@ -49,9 +49,11 @@ def end_java() -> None:
     """End the JVM of this process's stopped Spark, and wait until it is gone; Spark by itself leaves it to its exit."""
     from pyspark import SparkContext
 
-    gateway = SparkContext._gateway
+    gateway: Any = SparkContext._gateway
     process = getattr(gateway, "proc", None)
     if process is not None:
+        # Else py4j's thread may still tell it of objects that Python has freed, and prints an error when it is gone.
+        gateway._gateway_client.is_connected = False
         process.stdin.close()
         process.wait(_END_TIMEOUT_S)
 

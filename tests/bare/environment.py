@@ -42,11 +42,15 @@ def bare_distributions() -> dict[str, Distribution]:
 
 
 def installed_bytes() -> int:
-    """The size of all files, with the bytecode that pip compiles."""
+    """The size of all files, with the bytecode that pip compiles.
+
+    Of a checkout the caches do not count, which hold code of every kernel and Python; its bytecode is as large as it.
+    """
     others = [each for name, each in bare_distributions().items() if name != "mainstem"]
     files = {path for each in others for path in _files(each)}
-    own = [path for path in (ROOT / "src").rglob("*") if path.is_file()]
-    return sum(path.stat().st_size for path in [*files, *own])
+    own = [path for path in (ROOT / "src").rglob("*") if path.is_file() and path.parent.name != "__pycache__"]
+    bytecode = [path for path in own if path.suffix == ".py"]
+    return sum(path.stat().st_size for path in [*files, *own, *bytecode])
 
 
 def make_environment(directory: Path) -> Path:

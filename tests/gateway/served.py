@@ -9,9 +9,13 @@ from typing import Any
 
 import httpx
 import uvicorn
+from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from mainstem.addresses import Address
+from mainstem.client.log import Log
+from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.access.request_heads import BoundedHeads
+from mainstem.gateway.server.app import create_registry_app
 from mainstem.gateway.server.serving import EndingServer, listen_tcp
 
 
@@ -39,5 +43,15 @@ def served(app: Any, grace_s: int = 1) -> Iterator[httpx.Client]:
     with (
         listening_on(app, socket, grace_s),
         httpx.Client(base_url=f"http://{address}", timeout=30, trust_env=False) as client,
+    ):
+        yield client
+
+
+@contextmanager
+def registry_client(log: Log) -> Iterator[SchemaRegistryClient]:
+    """Confluent's client of a log's registry."""
+    with (
+        served(create_registry_app(log, GatewayLimits())) as http,
+        SchemaRegistryClient({"url": str(http.base_url)}) as client,
     ):
         yield client

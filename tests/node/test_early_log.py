@@ -56,6 +56,23 @@ def test_it_ends_when_no_log_is_started() -> None:
     early_log.discard()
 
 
+def test_ctrl_c_while_modules_load_ends_all_in_silence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from mainstem.cli import start
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sys.argv", ["mainstem", "serve"])
+    monkeypatch.setattr("mainstem.cli.main.main", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        start.main()
+    assert ended.value.code == 130
+    assert early_log._early is None
+    assert capsys.readouterr().err == ""
+
+
 def test_it_ends_with_its_parent() -> None:
     process = early_log.started([*early_log._PYTHON, "--arguments-from-stdin"], {})
     assert process.stdin is not None

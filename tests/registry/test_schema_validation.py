@@ -19,11 +19,9 @@ from mainstem.client.log import Log
 from mainstem.encodings.registration import register_topic
 from mainstem.encodings.topic_values import Codec
 from mainstem.errors import InvalidRecordError
-from mainstem.gateway.access.limits import GatewayLimits
-from mainstem.gateway.server.app import create_registry_app
 from mainstem.schema.infer import schema_of
 from mainstem.schema.types import ENCODINGS
-from tests.gateway.served import served
+from tests.gateway.served import registry_client
 
 SCHEMA = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})
 CONFIGS = {"confluent.value.schema.validation": "true"}
@@ -32,10 +30,7 @@ CONFIGS = {"confluent.value.schema.validation": "true"}
 @pytest.fixture
 def client(mainstem_log: Log) -> Iterator[SchemaRegistryClient]:
     """Confluent's client of the log's registry."""
-    with (
-        served(create_registry_app(mainstem_log, GatewayLimits())) as http,
-        SchemaRegistryClient({"url": str(http.base_url)}) as client,
-    ):
+    with registry_client(mainstem_log) as client:
         yield client
 
 

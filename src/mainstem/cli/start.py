@@ -9,6 +9,7 @@ from pathlib import Path
 from mainstem.node import early_log
 
 _WITHOUT_LOG = ("--http-for", "--help", "-h")
+_INTERRUPTED = 130  # as shells have it, and typer
 
 
 def main() -> None:
@@ -19,6 +20,8 @@ def main() -> None:
         from mainstem.cli.main import main as run
 
         run()
+    except KeyboardInterrupt:  # before the command has its own way to stop: modules are loading
+        sys.exit(_INTERRUPTED)
     finally:
         early_log.discard()
 

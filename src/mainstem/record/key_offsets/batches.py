@@ -1,4 +1,4 @@
-"""Batches as compaction reads and stores them: given whole, rebuilt with fewer records, or emptied. Pure functions."""
+"""Batches as compaction reads and stores them: given whole, rebuilt with fewer records, or emptied."""
 
 from __future__ import annotations
 
@@ -35,6 +35,21 @@ class KeptRecords(NamedTuple):
     records: int
     tombstones: int
     max_timestamp: int
+
+
+class KeyCoverage:
+    """How far a map of keys has come.
+
+    ``covered`` is the last offset up to which every record is in it, -1 before the first; ``is_full`` ends its filling.
+    """
+
+    def __init__(self) -> None:
+        self.covered = -1
+        self.is_full = False
+
+    def pass_over(self, header: BatchHeader) -> None:
+        """A batch whose records need not be in the map: it is covered all the same."""
+        self.covered = max(self.covered, header.last_offset)
 
 
 def plain_records(batch: Batch) -> Buffer:

@@ -18,8 +18,15 @@ from uuid import uuid4
 import numpy as np
 
 from mainstem.record.constants import Buffer
-from mainstem.record.header import BatchHeader
-from mainstem.record.key_offsets.batches import Batch, KeptRecords, bad_records, horizon, plain_records, stored
+from mainstem.record.key_offsets.batches import (
+    Batch,
+    KeptRecords,
+    KeyCoverage,
+    bad_records,
+    horizon,
+    plain_records,
+    stored,
+)
 from mainstem.record.native import native_compact as native
 
 _SLOT_BYTES: Final = 24
@@ -28,11 +35,12 @@ _SLOTS_MIN: Final = 1024
 _PLAIN_BYTES: Final = 8 << 20
 
 
-class NativeKeyOffsets:
-    """``covered`` is the last offset up to which every record is in the map; -1 before the first."""
+class NativeKeyOffsets(KeyCoverage):
+    """The map of one run; its ``filtered`` may be called when it ``is_full``, or has all."""
 
     def __init__(self, memory_bytes: int, keys_expected: int) -> None:
         """Room for ``keys_expected``, or for as many as ``memory_bytes`` hold."""
+        super().__init__()
         slots = _SLOTS_MIN
         while slots * _LOAD_MAX <= keys_expected and 2 * slots * _SLOT_BYTES <= memory_bytes:
             slots *= 2
@@ -40,8 +48,6 @@ class NativeKeyOffsets:
         self._hashes = np.zeros(2 * slots, np.uint64)
         self._offsets = np.full(slots, -1, np.int64)
         self._room = int(slots * _LOAD_MAX)
-        self.covered = -1
-        self.is_full = False
 
     def add(self, batches: Sequence[Batch], start_offset: int) -> None:
         """Take in the records at or after ``start_offset``, until the map is full. Raises CorruptBatchError."""
@@ -56,10 +62,6 @@ class NativeKeyOffsets:
             if walked < len(group):
                 self.is_full = True
                 return
-
-    def pass_over(self, header: BatchHeader) -> None:
-        """A batch whose records need not be in the map: it is covered all the same."""
-        self.covered = max(self.covered, header.last_offset)
 
     def filtered(
         self, batches: Sequence[Batch], now_ms: int, delete_retention_ms: int

@@ -19,6 +19,7 @@ from mainstem.record.key_offsets.batches import (
     NO_NEW_BASE_TIME,
     Batch,
     KeptRecords,
+    KeyCoverage,
     bad_records,
     horizon,
     plain_records,
@@ -45,16 +46,15 @@ class _Span(NamedTuple):
     value_size: int
 
 
-class PlainKeyOffsets:
-    """``covered`` is the last offset up to which every record is in the map; -1 before the first."""
+class PlainKeyOffsets(KeyCoverage):
+    """The map of one run; its ``filtered`` may be called when it ``is_full``, or has all."""
 
     def __init__(self, memory_bytes: int, keys_expected: int) -> None:
         """Room for ``keys_expected``, or for as many as ``memory_bytes`` hold."""
+        super().__init__()
         self._room = max(min(keys_expected, memory_bytes // _BYTES_OF_A_KEY), _ROOM_MIN)
         self._digest = partial(blake2b, digest_size=16, key=uuid4().bytes)
         self._offsets: dict[bytes, int] = {}
-        self.covered = -1
-        self.is_full = False
 
     def add(self, batches: Sequence[Batch], start_offset: int) -> None:
         """Take in the records at or after ``start_offset``, until the map is full. Raises CorruptBatchError."""
@@ -73,10 +73,6 @@ class PlainKeyOffsets:
                     offsets[key] = offset
                 self.covered = max(self.covered, offset)
             self.pass_over(batch.header)
-
-    def pass_over(self, header: BatchHeader) -> None:
-        """A batch whose records need not be in the map: it is covered all the same."""
-        self.covered = max(self.covered, header.last_offset)
 
     def filtered(
         self, batches: Sequence[Batch], now_ms: int, delete_retention_ms: int

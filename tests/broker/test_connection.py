@@ -10,7 +10,11 @@ import struct
 from pathlib import Path
 
 import pytest
+import uvloop
 
+from mainstem.broker.configs.broker_config import BrokerConfig
+from mainstem.broker.security.listeners import Listener, Protocol
+from mainstem.broker.server import Broker
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.codec import encode_request
 from mainstem.protocol.messages.metadata import MetadataRequest
@@ -175,3 +179,22 @@ async def test_a_connection_on_which_nothing_happens_is_closed_but_not_one_that_
     assert not task.done()
     await (await client.another()).produce("t", b"a")
     assert (await task).error_code == 0
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_a_client_that_arrives_while_the_broker_stops_is_let_go(tmp_path: Path, turns: int) -> None:
+    async def stop_during_the_accept() -> bytes:
+        broker = Broker(BrokerConfig(data_dir=tmp_path, listeners=(Listener(Protocol.PLAINTEXT, "127.0.0.1", 0),)))
+        address = await broker.start()
+        with socket.create_connection(address) as client:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await broker.stop()
+            client.settimeout(10)
+            try:
+                return await asyncio.to_thread(client.recv, 1)
+            except ConnectionResetError:
+                return b""
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(stop_during_the_accept()) == b""

@@ -18,6 +18,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Final
 
+import uvloop
+
 from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.security.listeners import Listener, Protocol
 from mainstem.broker.server import Broker
@@ -122,7 +124,9 @@ class EmbeddedBroker:
 
     def _run(self, started: Future[int]) -> None:
         try:
-            asyncio.run(self._serve(started))
+            # The loop of the product: asyncio's own forgets a socket that it has accepted when the server closes.
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._serve(started))
         except BaseException as error:
             if started.done():
                 raise

@@ -102,7 +102,7 @@ native-code: $(READY) ## Compile the log's machine code again, after a change of
 	@$(BIN)/python -c 'from mainstem.record.native.walk_code import WALK; WALK.build_own()'
 
 .PHONY: compatibility
-compatibility: $(READY) ## Write docs/compatibility.md from the table of APIs
+compatibility: $(READY) ## Write docs/reference/compatibility.md from the table of APIs
 	@$(BIN)/python -m scripts.compatibility
 
 .PHONY: lock

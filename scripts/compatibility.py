@@ -1,4 +1,4 @@
-"""Generates ``docs/compatibility.md``: the APIs served beside those of Apache Kafka, and why they differ.
+"""Generates ``docs/reference/compatibility.md``: the APIs served beside those of Apache Kafka, and why they differ.
 
 ``python -m scripts.compatibility`` writes the page (``make compatibility`` does so, too). Versions come from
 the table of APIs, gaps from the text behind the word ``Deliberate:`` in each handler's docstring.
@@ -20,7 +20,7 @@ from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.schema import VersionRange
 
 KAFKA_VERSION: Final = "4.3"
-PAGE: Final = "docs/compatibility.md"
+PAGE: Final = "docs/reference/compatibility.md"
 
 
 class KafkaApi(NamedTuple):
@@ -156,7 +156,7 @@ Made by `make compatibility` from the code: the table of APIs, and what each han
 that ApiVersions lists, beside those of a broker of Apache Kafka {KAFKA_VERSION}. Clients choose the newest version
 that both sides know, so one that works with that Kafka works here. A request of an API or a version that is not listed
 closes the connection, as in Kafka; only ApiVersions itself can say more. Gaps that foreign clients meet are in
-[GAPS.md](../tests/conformance/GAPS.md).
+[GAPS.md](../../tests/conformance/GAPS.md).
 
 | API | number | here | Kafka {KAFKA_VERSION} | deliberately different |
 |---|---|---|---|---|

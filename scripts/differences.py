@@ -1,8 +1,8 @@
 """The one list of deliberate differences from Apache Kafka in answers, with the reasons.
 
-The differential test skips these, and ``docs/compatibility.md`` shows them. A row names an API (``*`` for any), a
-regular expression for the field's path in the answer, and the answers of both sides (``ANY`` for any answer). Every
-other difference is a defect.
+The differential test skips these, and ``docs/reference/compatibility.md`` shows them. A row names an API (``*`` for
+any), a regular expression for the field's path in the answer, and the answers of both sides (``ANY`` for any answer).
+Every other difference is a defect.
 """
 
 from __future__ import annotations

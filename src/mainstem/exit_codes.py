@@ -1,5 +1,5 @@
 """Exit codes of the commands and of the processes; scripts and the supervisor may rely on them. Documented in
-``docs/commands.md``.
+``docs/reference/commands.md``.
 
 0    done
 1    refused: the request or a setting is wrong, or the log returned an error

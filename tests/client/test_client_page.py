@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mainstem.testing import EmbeddedBroker
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "client.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "client.md"
 
 
 def test_every_program_on_the_page_runs(mainstem_broker: EmbeddedBroker) -> None:

@@ -12,7 +12,7 @@ from mainstem.gateway.access.limits import SETTINGS, GatewayLimits, divided, lim
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.hostile.serving import client, gateway
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "limits.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "limits.md"
 
 
 def default_of(name: str) -> int:

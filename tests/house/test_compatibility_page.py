@@ -1,4 +1,4 @@
-"""docs/compatibility.md says what the table of APIs and the handlers say."""
+"""docs/reference/compatibility.md says what the table of APIs and the handlers say."""
 
 from __future__ import annotations
 

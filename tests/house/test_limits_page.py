@@ -1,4 +1,4 @@
-"""``docs/limits.md`` is what the code keeps: each row has a setting with its default, or the constants behind it."""
+"""``docs/reference/limits.md`` is true: each row has a setting with its default, or the constants behind it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mainstem.broker.configs.broker_config import SETTINGS as OF_BROKER
 from mainstem.gateway.access.limits import SETTINGS as OF_GATEWAY
 from mainstem.log.partition.config import CONFIGS as OF_TOPIC
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "limits.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "limits.md"
 
 # What a row begins with → the constants whose values stand in it. ``Class.field`` is the default of a dataclass field.
 CONSTANTS = {

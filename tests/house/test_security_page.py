@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "security.md"
+PAGE = ROOT / "docs" / "operate" / "security.md"
 ACTORS = ("unauthenticated client", "client without rights", "reader", "writer", "local user", "web page in a browser")
 TARGETS = ("log", "gateway", "views", "console", "files")
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")

@@ -1,6 +1,6 @@
 """The envelope of Debezium beside Debezium's own engine, on one database: the same changes, field by field.
 
-``in_our_form`` is the list of deliberate differences; docs/postgres.md has it, too.
+``in_our_form`` is the list of deliberate differences; docs/reference/postgres.md has it, too.
 """
 
 from __future__ import annotations

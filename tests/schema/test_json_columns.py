@@ -52,8 +52,8 @@ def test_a_field_is_what_the_table_of_types_says(case: Case) -> None:
 
 
 def test_the_page_of_types_shows_the_table_that_is_tested() -> None:
-    page = Path(__file__).parents[2] / "docs" / "types.md"
-    assert as_markdown() in page.read_text(), f"docs/types.md should have:\n{as_markdown()}"
+    page = Path(__file__).parents[2] / "docs" / "reference" / "types.md"
+    assert as_markdown() in page.read_text(), f"docs/reference/types.md should have:\n{as_markdown()}"
 
 
 @pytest.mark.parametrize("seed", range(2))

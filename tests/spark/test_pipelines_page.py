@@ -1,4 +1,4 @@
-"""The Apps of docs/pipelines.md and docs/udfs.md do run: each is declared, and its queries start."""
+"""The Apps of docs/reference/pipelines.md and docs/spark/udfs.md do run: each is declared, and its queries start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 BLOCKS = [
     block
-    for page in ("pipelines.md", "udfs.md")
+    for page in ("reference/pipelines.md", "spark/udfs.md")
     for block in re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(), re.M | re.S)
     if "ms.App(" in block
 ]
@@ -45,7 +45,7 @@ def test_an_app_of_the_page_runs(
 def test_the_functions_of_the_page_give_what_it_says(spark: SparkSession, tmp_path: Path) -> None:
     from mainstem.spark.runner import Runner
 
-    page = (DOCS / "udfs.md").read_text()
+    page = (DOCS / "spark" / "udfs.md").read_text()
     names: dict[str, Any] = {}
     [block] = [block for block in BLOCKS if "arrow_udf" in block]
     exec(compile(block, "page", "exec"), names)
@@ -58,7 +58,7 @@ def test_the_functions_of_the_page_give_what_it_says(spark: SparkSession, tmp_pa
 
 
 def test_the_query_of_the_page_finds_values_that_became_null(spark: SparkSession) -> None:
-    page = (DOCS / "pipelines.md").read_text()
+    page = (DOCS / "reference" / "pipelines.md").read_text()
     block = next(found for found in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S) if "nulled = " in found)
     values = (b'{"origin": "JFK", "delay": 5}', b'{"origin": "LGA", "delay": "late"}', b"nope", b'{"delay": null}')
     with EmbeddedBroker() as broker, Log(broker.bootstrap) as log:

@@ -24,7 +24,7 @@ from mainstem.spark.options.read_options import (
 from mainstem.spark.options.security_options import NAMES as SECURITY_OPTIONS
 
 LOG = {"kafka.bootstrap.servers": "localhost:9092"}
-PAGE = Path(__file__).resolve().parents[2] / "docs/spark-options.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/spark/options.md"
 
 
 def read(**options: str) -> ReadOptions:

@@ -1,4 +1,4 @@
-"""The table of types: what each takes, as cases that every reader is held to, and as docs/types.md shows them.
+"""The table of types: what each takes, as cases for every reader, and as docs/reference/types.md shows them.
 
 A case is a column's type, the JSON text of a field, and its value as a row answers it (``views.rows.plain``), or why it
 has none. ``READERS`` says what each reader makes of those: with the cases, a cell for each type, value and reader.
@@ -228,7 +228,7 @@ def _text(part: Any) -> Any:
 
 
 def as_markdown() -> str:
-    """The table that docs/types.md shows."""
+    """The table that docs/reference/types.md shows."""
     lines = ["| type | takes | does not take |", "|---|---|---|"]
     for name in TYPES:
         cases = [case for case in CASES if case.type == name]

@@ -10,7 +10,7 @@ from pathlib import Path
 from mainstem.client.log import Log
 from mainstem.testing import EmbeddedBroker
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "testing.md"
 
 
 def pytest_of_a_user(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,8 +1,8 @@
 """A topic's columns as a JSON Schema: the one that its writers register. Pure functions.
 
 Properties are in the order of the columns, may be missing or null, and no others are allowed: so columns can be added
-under the compatibility level BACKWARD, the registry's default. Types are those of the product's JSON (docs/types.md):
-times are text in RFC 3339, bytes are base64.
+under the compatibility level BACKWARD, the registry's default. Types are those of the product's JSON
+(docs/reference/types.md): times are text in RFC 3339, bytes are base64.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """JSON values into typed Arrow columns: the one reading of a record's value by its topic's schema, for every reader.
 
 SQL and lake views, metrics, Spark's streams, batches and tables, ``load`` and checked appends all read by this module,
-so one record has one value. docs/types.md has the table of what each type takes.
+so one record has one value. docs/reference/types.md has the table of what each type takes.
 
 Contract: one row for each value. A field that is missing or null is null, and so is one whose value does not fit its
 column, which ``misfits`` says. A value that is not one JSON object has nulls in all columns, and ``verdicts`` says why.

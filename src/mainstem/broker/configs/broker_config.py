@@ -228,7 +228,7 @@ class BrokerConfig:
         """Parse ``text`` as a value of the setting ``name``. Raises ConfigError."""
         setting = SETTINGS.get(name)
         if setting is None:
-            hint = similar(name, SETTINGS) or "; settings have Kafka's names, such as num.partitions (docs/limits.md)"
+            hint = similar(name, SETTINGS) or "; settings have Kafka's names, such as num.partitions"
             raise ConfigError(f"unknown setting {name[:300]!r}{hint}")
         if setting.topic_config is not None and setting.scale == 1:
             return parse_config(setting.topic_config, text)

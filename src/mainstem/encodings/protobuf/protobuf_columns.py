@@ -3,7 +3,7 @@
 A field keeps its number while its column has that name: ``former`` is the message that was registered before. The
 number of a column that is gone is reserved. Scalars are ``optional``, because every column may be null. Times with a
 zone are ``google.protobuf.Timestamp``; dates, times without a zone and decimals are text, as in the product's JSON
-(docs/types.md).
+(docs/reference/types.md).
 """
 
 from __future__ import annotations

@@ -35,9 +35,7 @@ RECORD_NAME_STRATEGY = "io.confluent.kafka.serializers.subject.RecordNameStrateg
 TOPIC_RECORD_NAME_STRATEGY = "io.confluent.kafka.serializers.subject.TopicRecordNameStrategy"
 _NAME_STRATEGY = one_of(_TOPIC_NAME_STRATEGY, RECORD_NAME_STRATEGY, TOPIC_RECORD_NAME_STRATEGY)
 _SUBJECT = "The subject whose schemas a {} may name: TOPIC-{}, the name of the schema's record, or TOPIC-RECORD"
-_VALIDATED = (
-    "Whether a record is refused when its {} names no schema of its subject, TOPIC-{} by default (docs/registry.md)"
-)
+_VALIDATED = "Whether a record is refused when its {} names no schema of its subject, by default TOPIC-{}"
 _TABLE: Mapping[tuple[str, ConfigType, str | int], str] = {
     ("cleanup.policy", CLEANUP_POLICY, "delete"): "What may remove old records: delete (by retention), compact (the "
     "latest of each key stays), both, or none",

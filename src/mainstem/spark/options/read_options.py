@@ -1,6 +1,6 @@
 """The options of a read, in the words of Spark's own Kafka connector, and a few more of ours.
 
-``READ_OPTIONS`` names each of them; docs/spark-options.md says what each means, and a test holds the two to each other.
+``READ_OPTIONS`` names each of them; docs/spark/options.md says what each means, and a test holds the two to each other.
 Options that contradict each other are refused.
 Immutable values.
 """

@@ -160,7 +160,9 @@ def _document(topic: str, definition: StoreDefinition) -> dict[str, Any]:
 
 def _difference(name: str, stored: Any, wanted: Any, definition: StoreDefinition) -> str:
     if name == "reading":
-        return "this release reads JSON values by one table of types, docs/types.md, and may read some otherwise"
+        return (
+            "this release reads JSON values by one table of types (docs/reference/types.md) and may read some otherwise"
+        )
     explained = definition.kind.difference(stored) if name == "kind" and isinstance(stored, dict) else None
     return explained or f"{name}: {_short(stored)} → {_short(wanted)}"
 

@@ -105,6 +105,14 @@ native-code: $(READY) ## Compile the log's machine code again, after a change of
 compatibility: $(READY) ## Write docs/reference/compatibility.md from the table of APIs
 	@$(BIN)/python -m scripts.compatibility
 
+.PHONY: reference
+reference: $(READY) ## Write the generated pages of docs/reference: commands, settings, errors, HTTP routes
+	@$(BIN)/python -m scripts.reference
+
+.PHONY: docs
+docs: $(READY) ## Build the documentation site in build/site, and check its links
+	@$(BIN)/python -m scripts.site $(ARGS)
+
 .PHONY: lock
 lock: $(READY) ## Resolve the dependencies again, into requirements/lock.txt
 	scripts/lock

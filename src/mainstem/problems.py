@@ -102,10 +102,7 @@ class ProblemType(NamedTuple):
 
 def problem_types() -> list[ProblemType]:
     """Every type that an error of our tree has."""
-    return [
-        ProblemType(*problem, (error_class.__doc__ or "").partition("\n")[0])
-        for error_class, problem in _PROBLEMS.items()
-    ]
+    return [problem_type(error_class) for error_class in _PROBLEMS]
 
 
 def members_of(error: MainstemError) -> dict[str, Any]:
@@ -126,11 +123,11 @@ def members_of(error: MainstemError) -> dict[str, Any]:
 
 def problem_of(error: MainstemError) -> dict[str, Any]:
     """The whole problem document of ``error``; ``error_from_problem`` is its inverse."""
-    slug, status, title = _problem(error)
+    found = problem_type(type(error))
     return {
-        "type": TYPE_PREFIX + slug,
-        "title": title,
-        "status": status,
+        "type": TYPE_PREFIX + found.slug,
+        "title": found.title,
+        "status": found.status,
         "detail": str(error),
         **members_of(error),
     }
@@ -166,5 +163,7 @@ def error_from_problem(document: Mapping[str, Any]) -> MainstemError:
     return error_class(text)
 
 
-def _problem(error: MainstemError) -> _Problem:
-    return next(_PROBLEMS[ancestor] for ancestor in type(error).__mro__ if ancestor in _PROBLEMS)
+def problem_type(error_class: type[MainstemError]) -> ProblemType:
+    """The type of problem for the errors of a class: its own, or that of its nearest ancestor in the table."""
+    found = next(_PROBLEMS[ancestor] for ancestor in error_class.__mro__ if ancestor in _PROBLEMS)
+    return ProblemType(*found, (error_class.__doc__ or "").partition("\n")[0])

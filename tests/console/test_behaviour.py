@@ -176,6 +176,6 @@ def test_the_console_takes_requests_for_pages_alone(stage: Stage) -> None:
     with httpx.Client(base_url=stage.url, trust_env=False, timeout=60) as client:
         assert client.get("/_nicegui_ws/socket.io/?EIO=4&transport=polling").status_code == 404
         assert client.post("/console/topics").status_code == 405
-        assert client.get("/docs").headers["content-type"] == "application/problem+json"
+        assert client.get("/redoc").headers["content-type"] == "application/problem+json"
         page = client.get("/")
         assert "frame-ancestors 'none'" in page.headers["content-security-policy"]

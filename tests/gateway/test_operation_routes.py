@@ -52,6 +52,17 @@ def test_pipelines_are_listed(own_log: Log) -> None:
     assert (pipeline["name"], pipeline["status"], pipeline["lag"], pipeline["source"]) == ("p", "not seen", 0, "a/0:0")
 
 
+def test_the_page_of_the_api_has_every_route_and_needs_no_script(api: httpx.Client) -> None:
+    page = api.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    document = api.get("/openapi.json").json()
+    routes = {f"{method.upper()} {path}" for path, found in document["paths"].items() for method in found}
+    assert {route for route in routes if f"<code>{route}</code>" not in page.text} == set()
+    assert "<script" not in page.text
+    assert "408" in page.text
+
+
 def test_groups_are_listed(api: httpx.Client) -> None:
     assert isinstance(api.get("/groups").json()["groups"], list)
 
@@ -79,7 +90,7 @@ def test_each_route_that_is_served_is_described(
     session_log: Log, create: Callable[[Log, GatewayLimits], FastAPI]
 ) -> None:
     app = create(session_log, GatewayLimits())
-    undescribed = {"/openapi.json", "/problems/{slug}"}
+    undescribed = {"/docs", "/openapi.json", "/problems/{slug}"}
     routers = [each.original_router for each in app.routes if hasattr(each, "original_router")]
     routes = [route for router in (app, *routers) for route in router.routes]
     served = {

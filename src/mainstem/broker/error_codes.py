@@ -40,8 +40,13 @@ def error_code(error: errors.MainstemError) -> ErrorCode:
     """Return the protocol's code for ``error``."""
     if isinstance(error, errors.RemoteError):
         return ErrorCode(error.code)
+    return code_of_class(type(error))
+
+
+def code_of_class(error_class: type[errors.MainstemError]) -> ErrorCode:
+    """Return the protocol's code for the errors of a class."""
     for kind, code in _CODES:
-        if isinstance(error, kind):
+        if issubclass(error_class, kind):
             return code
     return ErrorCode.UNKNOWN_SERVER_ERROR
 

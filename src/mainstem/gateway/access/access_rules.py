@@ -51,7 +51,7 @@ ADMIN_VIEW: Final = AccessRule("admin", "view")
 READ_ALL: Final = AccessRule("read")
 WRITE_ALL: Final = AccessRule("write")
 ADMIN_ALL: Final = AccessRule("admin")
-_OPEN_PATHS: Final = ("/", "/openapi.json", "/problems/{slug}")
+_OPEN_PATHS: Final = ("/", "/docs", "/openapi.json", "/problems/{slug}")
 """Pages about the API itself, which everyone may read."""
 
 

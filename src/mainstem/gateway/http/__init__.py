@@ -8,6 +8,7 @@
 * ``problem_pages``: ``GET /problems/SLUG``
 * ``answer_schemas``: JSON schemas of answers
 * ``description``: the OpenAPI document
+* ``description_page``: the same as a page, ``GET /docs``
 * ``queries``: query parameters of every route
 * ``blocking``: blocking work in a bounded number of threads
 * ``key_paths``: a key at the end of a path

@@ -18,6 +18,7 @@ from mainstem.gateway.access.routes import Routes, answers_of, rules_of
 from mainstem.gateway.access.token_auth import TokenAuth
 from mainstem.gateway.access.tokens import TokenFile
 from mainstem.gateway.http.description import completed
+from mainstem.gateway.http.description_page import add_description_page
 from mainstem.gateway.http.problem_pages import problem_pages_router
 from mainstem.gateway.http.problem_responses import install
 from mainstem.gateway.operation.config_routes import config_router
@@ -71,6 +72,7 @@ def create_app(
     app = assemble("Mainstem", routers, limits, lifespan, streams=streams, tokens=tokens)
     add_registry_errors(app, PREFIX)
     app.include_router(problem_pages_router())
+    add_description_page(app)
     return app
 
 

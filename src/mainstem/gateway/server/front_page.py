@@ -18,7 +18,7 @@ def add_front_page(app: FastAPI) -> None:
         why = "The console is not installed: pip install 'mainstem[console]'"
     else:
         why = "The console is turned off; start without --no-console."
-    text = f"Mainstem {mainstem.__version__}\n{why}\nThe API is described at /openapi.json\n"
+    text = f"Mainstem {mainstem.__version__}\n{why}\nThe API is described at /docs, for programs at /openapi.json\n"
 
     @app.get("/", include_in_schema=False)
     async def front_page() -> PlainTextResponse:

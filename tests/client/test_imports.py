@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = "confluent_kafka numba numpy pandas pyarrow pydantic pyspark fastapi duckdb kio asyncio"
+HEAVY = "confluent_kafka numba numpy pandas pyarrow pydantic mcp pyspark fastapi duckdb kio asyncio"
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,17 @@ def java_argv(directory: Path, source: str, name: str) -> list[str]:
 
 def node_argv(source: Path, package: str) -> list[str]:
     """The command line of a JavaScript file that uses a package of npm, such as ``avsc@5.7.7``; needs ``node_env``."""
-    _need("node", "npm")
+    _need("node")
+    npm_directory(package)
+    return ["node", str(source)]
+
+
+def npm_directory(package: str) -> Path:
+    """Where a package of npm is installed, in ``node_modules``. Skips the test where npm does not reach it."""
+    _need("npm")
     npm = ["npm", "install", "--no-audit", "--no-fund", "--no-save", "--ignore-scripts", package]
     _make_once(_node_directory(package), lambda directory: _run([*npm, "--prefix", str(directory)]))
-    return ["node", str(source)]
+    return _node_directory(package)
 
 
 def node_env(package: str) -> dict[str, str]:

@@ -32,6 +32,7 @@ _COMMANDS: Final = {
     "read": "records.read",
     "doctor": "operation.doctor",
     "bench": "records.bench",
+    "mcp": "operation.mcp",
     "version": "operation.version",
 }
 """The module of each command, which has a function of the command's name."""

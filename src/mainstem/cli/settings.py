@@ -26,6 +26,8 @@ from mainstem.errors import ConfigError
 FILE_NAME = "mainstem.toml"
 SECURITY = ("security", "sasl", "ssl")
 SHARED = ("bootstrap", "url", "data", "listen", "http")
+_NOT_SHARED = {"mcp": "http"}
+"""Options that mean another thing in a command: the address of the gateway is not the address of the MCP server."""
 
 
 def defaults(commands: Mapping[str, Mapping[str, str]], path: Path = Path(FILE_NAME)) -> dict[str, Any]:
@@ -46,7 +48,8 @@ def defaults(commands: Mapping[str, Mapping[str, str]], path: Path = Path(FILE_N
         within = {each.partition(".")[2]: each for each in commands if each.startswith(f"{name}.")}
         own = {each: _table(path, full, table.pop(each, {})) for each, full in within.items()}
         _require_known(path, name, table, set().union(commands[name], *(commands[full] for full in within.values())))
-        found[name] = shared | _renamed(table, commands[name])
+        own_shared = {each: value for each, value in shared.items() if each != _NOT_SHARED.get(name)}
+        found[name] = own_shared | _renamed(table, commands[name])
         for each, full in within.items():
             _require_known(path, full, own[each], commands[full])
             found[name][each] = shared | _renamed(table | own[each], commands[full])

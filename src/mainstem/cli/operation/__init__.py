@@ -4,5 +4,6 @@
 * ``log``: ``log``
 * ``doctor``: ``doctor``
 * ``checks``: what the doctor checks
+* ``mcp``: ``mcp``
 * ``version``: ``version``
 """

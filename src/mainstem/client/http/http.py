@@ -16,7 +16,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from mainstem.client.values import json_text
-from mainstem.errors import ConfigError, FrameError, LogUnavailableError
+from mainstem.errors import ConfigError, FrameError, LogUnavailableError, QueryError
 from mainstem.problems import error_from_problem
 
 TOKEN_VARIABLE: Final = "MAINSTEM_TOKEN"
@@ -27,8 +27,9 @@ _TOKEN = re.compile(r"[\x21-\x7e]{1,500}")
 class JsonHttp:
     """A server of JSON at one address."""
 
-    def __init__(self, url: str, *, token: str | None = None) -> None:
+    def __init__(self, url: str, *, token: str | None = None, answer_bytes_max: int | None = None) -> None:
         """``url`` is ``http://host:port`` or ``host:port``; ``token`` is what the environment says unless given.
+        ``answer_bytes_max``: a longer answer is a QueryError.
 
         Raises ConfigError.
         """
@@ -44,6 +45,7 @@ class JsonHttp:
             port = -1
         if parts.scheme not in ("http", "https") or not parts.hostname or port == -1 or parts.query or parts.fragment:
             raise ConfigError(f"invalid gateway address {url!r}: give it as http://HOST:PORT")
+        self._answer_bytes_max = answer_bytes_max
         self.url = text.rstrip("/")
         self._prefix = parts.path.rstrip("/")
         self._is_secure = parts.scheme == "https"
@@ -114,7 +116,11 @@ class JsonHttp:
         connection = self._connection(timeout_s)
         connection.request(method, target, data, headers)
         response = connection.getresponse()
-        answer = response.read()
+        bound = self._answer_bytes_max
+        answer = response.read(None if bound is None else bound + 1)
+        if bound is not None and len(answer) > bound:
+            self.close()
+            raise QueryError(f"the answer of {self.url} has over {bound} bytes: ask for less")
         if response.will_close:
             self.close()
         return response.status, answer

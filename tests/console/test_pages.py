@@ -184,6 +184,48 @@ def test_a_bad_query_shows_the_problem_and_no_traceback(open_at: Open) -> None:
     page.get_by_label("One SELECT").press("Control+Enter")
     expect(page.get_by_role("alert").filter(has_text="Invalid query").first).to_be_visible()
     assert "Traceback" not in page.content()
+    page.get_by_label("One SELECT").fill("SELECT flight,\n  nope FROM con_table")
+    page.get_by_label("One SELECT").press("Control+Enter")
+    expect(page.locator("pre.value")).to_have_text("  nope FROM con_table\n  ^")
+
+
+def test_a_query_lists_its_columns_and_is_drawn_when_asked(open_at: Open) -> None:
+    from playwright.sync_api import expect
+
+    page = open_at("/console/views/con_table")
+    expect(page.locator(".columns .sql-column", has_text="delay")).to_contain_text("INTEGER")
+    page.get_by_label("One SELECT").fill("SELECT carrier, count(*) AS flights FROM con_table GROUP BY 1")
+    page.get_by_label("One SELECT").press("Control+Enter")
+    page.get_by_role("cell", name="UA").wait_for()
+    expect(page.locator(".chart")).to_have_count(0)
+    page.get_by_role("button", name="Chart").click()
+    page.locator(".chart canvas").first.wait_for()
+    page.get_by_role("button", name="JSON").click()
+    see(page, '"carrier": "UA"')
+    page.get_by_role("button", name="Python").first.click()
+    see(page, "import json, urllib.request")
+
+
+def test_pages_have_titles_of_their_own_a_language_and_a_status(open_at: Open, stage: Stage) -> None:
+    page = open_at("/console/topics/con-flights")
+    assert page.title() == "Topic con-flights · Mainstem"
+    assert page.evaluate("document.documentElement.lang") == "en-US"
+    for path in ("/console/topics/con-nope", "/console/views/con-nope", "/console/pipelines/con-nope", "/console/nope"):
+        answer = page.goto(stage.url + path)
+        assert answer is not None and answer.status == 404, path
+
+
+def test_the_groups_that_mainstem_made_are_shown_when_asked(open_at: Open, stage: Stage) -> None:
+    from playwright.sync_api import expect
+
+    stage.log.commit_group("mainstem-load-0123", stage.flights)
+    stage.log.commit_group("con-readers", stage.flights)
+    page = open_at("/console/groups", 390)
+    see(page, "con-readers")
+    expect(page.get_by_text("mainstem-load-0123")).to_have_count(0)
+    page.get_by_text("Mainstem's own groups").click()
+    see(page, "of a load")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_a_curl_line_of_the_page_runs(open_at: Open) -> None:

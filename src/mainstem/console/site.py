@@ -41,6 +41,7 @@ def build(gateway: FastAPI, sessions: Sessions) -> FastAPI:
         title="Mainstem",
         favicon=(_FILES / "icon.svg").read_text(),
         dark=None,
+        language="en-US",
         binding_refresh_interval=None,
         reconnect_timeout=_RECONNECT_S,
         tailwind=False,

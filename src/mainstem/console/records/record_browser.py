@@ -15,7 +15,7 @@ from nicegui import ui
 from nicegui.element import Element
 
 from mainstem.console.formats import count, cut, moment, one_line, pretty
-from mainstem.console.frame import Page, show_curl
+from mainstem.console.frame import Page
 from mainstem.console.gateway_client import GatewayError
 from mainstem.console.parts import card, column, empty, position, problem, set_rows, table, text
 from mainstem.console.records.record_pages import RecordPages, RecordQuery
@@ -171,7 +171,7 @@ class RecordBrowser:
             text(f"{count(left_out)} more characters are not shown here; the line below gets all of it.", "quiet", "p")
         before = Position({tp: record["offset"]})
         query = {"from": str(before), "to": str(after), "limit": 1}
-        show_curl(self._page.curl(ConsoleRequest(path("topics", self._topic, "records"), query)))
+        self._page.show_request(ConsoleRequest(path("topics", self._topic, "records"), query))
 
 
 def _whole(record: Document) -> str:

@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from mainstem.testing.embedded import EmbeddedBroker
 from mainstem.views.host.view import HostedView
@@ -76,7 +77,7 @@ def test_topics_are_found_by_a_part_of_their_name(open_at: Open) -> None:
     page.get_by_label("Find a topic").fill("fligh")
     expect(page.get_by_role("link", name="con-carriers")).to_have_count(0)
     page.get_by_role("link", name="con-flights").click()
-    see(page, "Newest first")
+    see(page, "Newest")
 
 
 def test_a_records_value_and_position_are_shown_when_it_is_opened(open_at: Open) -> None:
@@ -91,11 +92,30 @@ def test_a_records_value_and_position_are_shown_when_it_is_opened(open_at: Open)
 
 def test_records_are_read_from_an_offset(open_at: Open) -> None:
     page = open_at("/console/topics/con-flights")
-    page.get_by_label("Order").click()
-    page.get_by_role("option", name="From …").click()
-    page.get_by_label("Offset, position or time").fill("100")
-    page.get_by_label("Offset, position or time").press("Enter")
+    page.get_by_role("button", name="Offset").click()
+    page.get_by_label("Offset", exact=True).fill("100")
+    page.get_by_label("Offset", exact=True).press("Enter")
     see(page, "0 : 100")
+    page.get_by_label("Partition", exact=True).click()
+    page.get_by_role("option", name="1", exact=True).click()
+    page.get_by_role("button", name="Show", exact=True).click()
+    see(page, "1 : 100")
+    assert page.locator(".record summary .mono", has_text="0 : ").count() == 0
+    page.wait_for_url("**/con-flights?from=100&partition=1")
+    page.reload()
+    see(page, "1 : 100")
+    assert page.locator(".record summary .mono", has_text="0 : ").count() == 0
+
+
+def test_new_records_show_by_themselves_while_live(open_at: Open, stage: Stage) -> None:
+    page = open_at("/console/topics/con-live")
+    page.get_by_label("Live", exact=True).click()
+    see(page, "● Live")
+    for number in range(3):
+        stage.log.append("con-live", {"id": f"L{number}"}, key=f"L{number}")
+    rows = page.get_by_label("Records", exact=True).get_by_role("listitem")
+    rows.filter(has_text="L2").first.wait_for()
+    assert "L2" in rows.first.inner_text()
 
 
 def test_more_goes_on_once_however_often_it_is_clicked_and_whatever_the_form_says(open_at: Open) -> None:
@@ -212,14 +232,17 @@ def test_pages_have_titles_of_their_own_a_language_and_a_status(open_at: Open, s
     assert page.evaluate("document.documentElement.lang") == "en-US"
     for path in ("/console/topics/con-nope", "/console/views/con-nope", "/console/pipelines/con-nope", "/console/nope"):
         answer = page.goto(stage.url + path)
-        assert answer is not None and answer.status == 404, path
+        assert answer is not None
+        assert answer.status == 404, path
 
 
 def test_the_groups_that_mainstem_made_are_shown_when_asked(open_at: Open, stage: Stage) -> None:
     from playwright.sync_api import expect
 
-    stage.log.commit_group("mainstem-load-0123", stage.flights)
-    stage.log.commit_group("con-readers", stage.flights)
+    for group in ("mainstem-load-0123", "con-readers"):
+        reader = Consumer({"bootstrap.servers": stage.log.bootstrap, "group.id": group})
+        reader.commit(offsets=[TopicPartition("con-flights", 0, 1)], asynchronous=False)
+        reader.close()
     page = open_at("/console/groups", 390)
     see(page, "con-readers")
     expect(page.get_by_text("mainstem-load-0123")).to_have_count(0)

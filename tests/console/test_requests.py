@@ -53,14 +53,16 @@ def test_the_python_of_a_request_sends_it(monkeypatch: pytest.MonkeyPatch) -> No
     asked = ConsoleRequest("/views/v/sql", {"at_least": "t/0:1"}, "POST", body)
     exec(compile(forms(asked, "http://localhost", with_token=True)["Python"], "python form", "exec"), {})
     assert sent[0].full_url == "http://localhost/views/v/sql?at_least=t/0:1"
-    assert isinstance(sent[0].data, bytes) and json.loads(sent[0].data) == body
+    assert isinstance(sent[0].data, bytes)
+    assert json.loads(sent[0].data) == body
     assert (sent[0].get_method(), sent[0].get_header("Authorization")) == ("POST", "Bearer secret")
 
 
 def test_the_javascript_of_a_request_has_its_body_and_method() -> None:
     asked = ConsoleRequest("/topics/t/records", {}, "POST", {"records": [{"value": "é"}]})
     code = forms(asked, "http://localhost")["JavaScript"]
-    assert 'method: "POST"' in code and 'body: JSON.stringify({"records": [{"value": "é"}]})' in code
+    assert 'method: "POST"' in code
+    assert 'body: JSON.stringify({"records": [{"value": "é"}]})' in code
 
 
 @pytest.mark.parametrize(

@@ -49,10 +49,11 @@ class Page:
         self._complaint = ""
         self._is_built_now = False
 
-    async def ask(self, asked: ConsoleRequest, timeout_s: float = POLL_S) -> Any:
-        """The gateway's answer. Raises GatewayError."""
+    async def ask(self, asked: ConsoleRequest, timeout_s: float = POLL_S, *, is_listed: bool = True) -> Any:
+        """The gateway's answer. Raises GatewayError. ``is_listed``: it is among the page's requests."""
         token = self._token()
-        self._remember(asked)
+        if is_listed:
+            self._remember(asked)
         return await self._client.ask(asked, token=token, timeout_s=timeout_s)
 
     def show_request(self, asked: ConsoleRequest) -> None:

@@ -17,10 +17,10 @@ from mainstem.console.records.record_browser import RecordBrowser
 from mainstem.console.requests import ConsoleRequest, path
 
 
-async def show(client: GatewayClient, topic: str) -> None:
+async def show(client: GatewayClient, topic: str, address: dict[str, str]) -> None:
     """Build the page."""
     with page(client, topic, "Topics", (("Topics", "/console/topics"),), "Topic") as this:
-        shown = _Topic(this, topic)
+        shown = _Topic(this, topic, address)
         await this.fill(shown.refresh)
         this.every(shown.refresh)
 
@@ -28,7 +28,7 @@ async def show(client: GatewayClient, topic: str) -> None:
 class _Topic:
     """The state of the topic, refreshed while the page is open."""
 
-    def __init__(self, this: Page, topic: str) -> None:
+    def __init__(self, this: Page, topic: str, address: dict[str, str]) -> None:
         self._page = this
         self._about = ConsoleRequest(path("topics", topic))
         self._rates = Rates()
@@ -51,7 +51,7 @@ class _Topic:
                 self._configs = table(columns, "name", "Configs")
                 with place:
                     search_field("Find a config", self._configs)
-        self._browser = RecordBrowser(this, topic)
+        self._browser = RecordBrowser(this, topic, address)
         form.on_append(self._browser.refresh)
 
     async def refresh(self) -> None:

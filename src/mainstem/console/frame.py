@@ -31,7 +31,7 @@ SECTIONS = (
     ("Config", "/console/config", "tune"),
 )
 _REFRESH_S = 2.0
-_FIRST_S = 1.0  # NiceGUI gives up on a page that takes three
+_FIRST_S = 2.0  # NiceGUI gives up on a page that takes three
 _REQUESTS_MAX = 12
 _FORMS = ("curl", "Python", "JavaScript", "Command")
 
@@ -81,7 +81,7 @@ class Page:
         """Refresh while the page is built, for a page whose buttons the first refresh would move.
 
         A button that moves between the press and the release of the mouse gets no click. A gateway that does not answer
-        within a second leaves it to the refreshes that follow. A page about nothing has status 404.
+        within two seconds leaves it to the refreshes that follow. A page about nothing has status 404.
         """
         self._is_built_now = True
         with suppress(TimeoutError):

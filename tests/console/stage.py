@@ -61,6 +61,7 @@ def declared(sink: Path) -> ms.App:
     schema = "flight STRING NOT NULL, carrier STRING, origin STRING, dest STRING, delay INT"
     flights = app.topic("con-flights", schema=schema, key="flight", partitions=2)
     app.topic("con-carriers", schema="carrier STRING NOT NULL, flights INT", key="carrier", compacted=True)
+    app.topic("con-live", schema="id STRING NOT NULL", key="id", partitions=1)
     dots = app.topic("con-dots", schema="id STRING NOT NULL", key="id", partitions=1)
     app.view("con-dots", dots, ms.KeyValue())
     app.view("con-by-key", flights, ms.KeyValue())

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.console.formats import NOTHING, ago, duration, exact, moment, one_line, rate, short, size
+from mainstem.console.formats import (
+    NOTHING,
+    ago,
+    duration,
+    error_place,
+    exact,
+    moment,
+    one_line,
+    rate,
+    setting,
+    short,
+    size,
+)
 from mainstem.console.rates import Rates
 
 
@@ -57,3 +69,27 @@ def test_a_rate_is_known_from_the_second_look_on_and_not_when_a_counter_begins_a
 )
 def test_a_browser_gets_no_number_that_it_would_round(value: object, shown: object) -> None:
     assert exact(value, 40 if isinstance(value, dict) else 20) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("retention.ms", "604800000", "7 days (604800000)"),
+        ("retention.ms", "-1", "no limit (-1)"),
+        ("flush.messages", "9223372036854775807", "no limit (9223372036854775807)"),
+        ("segment.bytes", "1073741824", "1 GiB (1073741824)"),
+        ("log.retention.hours", "168", "7 days (168)"),
+        ("x.ms", "123456789", "about 1.4 days (123456789)"),
+        ("cleanup.policy", "compact", "compact"),
+        ("min.insync.replicas", "1", "1"),
+        ("anything", None, "–"),
+    ],
+)
+def test_a_setting_is_shown_in_words_and_with_its_number(name: str, value: str | None, words: str) -> None:
+    assert setting(name, value) == words
+
+
+def test_the_place_of_an_error_is_drawn_below_its_line() -> None:
+    assert error_place("SELECT 1,\n  nope", "not found (line 2, column 3)") == "  nope\n  ^"
+    assert error_place("SELECT 1", "not found (line 7, column 3)") is None
+    assert error_place("SELECT 1", "not found") is None

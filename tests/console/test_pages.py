@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from mainstem.testing.embedded import EmbeddedBroker
 from mainstem.views.host.view import HostedView
@@ -76,7 +77,7 @@ def test_topics_are_found_by_a_part_of_their_name(open_at: Open) -> None:
     page.get_by_label("Find a topic").fill("fligh")
     expect(page.get_by_role("link", name="con-carriers")).to_have_count(0)
     page.get_by_role("link", name="con-flights").click()
-    see(page, "Newest first")
+    see(page, "Newest")
 
 
 def test_a_records_value_and_position_are_shown_when_it_is_opened(open_at: Open) -> None:
@@ -91,11 +92,30 @@ def test_a_records_value_and_position_are_shown_when_it_is_opened(open_at: Open)
 
 def test_records_are_read_from_an_offset(open_at: Open) -> None:
     page = open_at("/console/topics/con-flights")
-    page.get_by_label("Order").click()
-    page.get_by_role("option", name="From …").click()
-    page.get_by_label("Offset, position or time").fill("100")
-    page.get_by_label("Offset, position or time").press("Enter")
+    page.get_by_role("button", name="Offset").click()
+    page.get_by_label("Offset", exact=True).fill("100")
+    page.get_by_label("Offset", exact=True).press("Enter")
     see(page, "0 : 100")
+    page.get_by_label("Partition", exact=True).click()
+    page.get_by_role("option", name="1", exact=True).click()
+    page.get_by_role("button", name="Show", exact=True).click()
+    see(page, "1 : 100")
+    assert page.locator(".record summary .mono", has_text="0 : ").count() == 0
+    page.wait_for_url("**/con-flights?from=100&partition=1")
+    page.reload()
+    see(page, "1 : 100")
+    assert page.locator(".record summary .mono", has_text="0 : ").count() == 0
+
+
+def test_new_records_show_by_themselves_while_live(open_at: Open, stage: Stage) -> None:
+    page = open_at("/console/topics/con-live")
+    page.get_by_role("switch", name="Live").click()
+    see(page, "● Live")
+    for number in range(3):
+        stage.log.append("con-live", {"id": f"L{number}"}, key=f"L{number}")
+    rows = page.get_by_label("Records", exact=True).get_by_role("listitem")
+    rows.filter(has_text="L2").first.wait_for()
+    assert "L2" in rows.first.inner_text()
 
 
 def test_more_goes_on_once_however_often_it_is_clicked_and_whatever_the_form_says(open_at: Open) -> None:
@@ -184,6 +204,50 @@ def test_a_bad_query_shows_the_problem_and_no_traceback(open_at: Open) -> None:
     page.get_by_label("One SELECT").press("Control+Enter")
     expect(page.get_by_role("alert").filter(has_text="Invalid query").first).to_be_visible()
     assert "Traceback" not in page.content()
+    page.get_by_label("One SELECT").fill("SELECT flight,\n  nope FROM con_table")
+    page.get_by_label("One SELECT").press("Control+Enter")
+    expect(page.locator("pre.value")).to_have_text("  nope FROM con_table\n  ^")
+
+
+def test_a_query_lists_its_columns_and_is_drawn_when_asked(open_at: Open) -> None:
+    from playwright.sync_api import expect
+
+    page = open_at("/console/views/con_table")
+    expect(page.locator(".columns .sql-column", has_text="delay")).to_contain_text("INTEGER")
+    page.get_by_label("One SELECT").fill("SELECT carrier, count(*) AS flights FROM con_table GROUP BY 1")
+    page.get_by_label("One SELECT").press("Control+Enter")
+    page.get_by_role("cell", name="UA").wait_for()
+    expect(page.locator(".chart")).to_have_count(0)
+    page.get_by_role("button", name="Chart").click()
+    page.locator(".chart canvas").first.wait_for()
+    page.get_by_role("button", name="JSON").click()
+    see(page, '"carrier": "UA"')
+    page.get_by_role("button", name="Python").first.click()
+    see(page, "import json, urllib.request")
+
+
+def test_pages_have_titles_of_their_own_a_language_and_a_status(open_at: Open, stage: Stage) -> None:
+    page = open_at("/console/topics/con-flights")
+    assert page.title() == "Topic con-flights · Mainstem"
+    assert page.evaluate("document.documentElement.lang") == "en-US"
+    for path in ("/console/topics/con-nope", "/console/views/con-nope", "/console/pipelines/con-nope", "/console/nope"):
+        answers = (page.goto(stage.url + path) for _ in range(10))  # a gateway slower than two seconds gets a page
+        assert any(answer is not None and answer.status == 404 for answer in answers), path
+
+
+def test_the_groups_that_mainstem_made_are_shown_when_asked(open_at: Open, stage: Stage) -> None:
+    from playwright.sync_api import expect
+
+    for group in ("mainstem-load-0123", "con-readers"):
+        reader = Consumer({"bootstrap.servers": stage.log.bootstrap, "group.id": group})
+        reader.commit(offsets=[TopicPartition("con-flights", 0, 1)], asynchronous=False)
+        reader.close()
+    page = open_at("/console/groups", 390)
+    see(page, "con-readers")
+    expect(page.get_by_text("mainstem-load-0123")).to_have_count(0)
+    page.get_by_text("Mainstem's own groups").click()
+    see(page, "of a load")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_a_curl_line_of_the_page_runs(open_at: Open) -> None:

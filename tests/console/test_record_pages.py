@@ -96,6 +96,27 @@ def test_several_partitions_are_shown_by_time(log: Log, gateway: httpx.Client) -
     assert shown == list(range(10_199, 9_999, -1))
 
 
+def test_a_quiet_partitions_old_records_come_after_the_newer_ones_of_a_busy_one(
+    log: Log, gateway: httpx.Client
+) -> None:
+    busy = [NewRecord(number, partition=0, timestamp_ms=100_000 + number) for number in range(400)]
+    quiet = [NewRecord(number, partition=1, timestamp_ms=10_000 + number) for number in range(40)]
+    topic = filled(log, busy + quiet, partitions=3)
+    pages = pages_of(gateway, RecordQuery(topic))
+    shown = [record["timestamp_ms"] for page in pages for record in page]
+    assert shown == sorted(shown, reverse=True)
+    assert len(shown) == 440
+    assert max(map(len, pages)) <= 2 * PAGE_RECORDS
+
+
+@pytest.mark.parametrize("start", [None, "earliest", "3"])
+def test_the_records_of_one_partition_alone(log: Log, gateway: httpx.Client, start: str | None) -> None:
+    topic = filled(log, [NewRecord(number, partition=number % 3) for number in range(300)], partitions=3)
+    found = pages_of(gateway, RecordQuery(topic, start, partition=1))
+    assert {record["partition"] for page in found for record in page} == {1}
+    assert sorted(offsets(found)) == list(range(3 if start == "3" else 0, 100))
+
+
 def test_an_open_transaction_hides_its_own_records_alone(log: Log, gateway: httpx.Client) -> None:
     topic = filled(log, [NewRecord(number) for number in range(80)])
     with log.transaction(f"{topic}-writer") as transaction:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from typing import Any
 
 NOTHING = "–"
@@ -102,3 +103,52 @@ def exact(value: Any, length_max: int) -> Any:
 def cut(text: str, length_max: int) -> tuple[str, int]:
     """The text, or as much of it as is shown, and how many characters are left out."""
     return text[:length_max], max(0, len(text) - length_max)
+
+
+_TIMES = (("day", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1))
+_SIZES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("bytes", 1))
+_UNITS_MS = {"ms": 1, "seconds": 1_000, "minutes": 60_000, "hours": 3_600_000}
+_UNLIMITED = 2**63 - 1
+
+
+def setting(name: str, value: str | None) -> str:
+    """The value of a Kafka setting in words and as it is set: ``7 days (604800000)``, ``no limit (-1)``."""
+    if value is None or value == "":
+        return NOTHING
+    if not value.lstrip("-").isdecimal() or len(value) > 20:
+        return value
+    number, unit = int(value), name.replace("-", ".").rpartition(".")[2]
+    if number == _UNLIMITED or (number == -1 and unit in ("bytes", *_UNITS_MS)):
+        return f"no limit ({value})"
+    if number <= 0:
+        return value
+    if unit in _UNITS_MS:
+        return f"{_in_units(number * _UNITS_MS[unit], _TIMES)} ({value})"
+    if unit in ("bytes", "size") and number >= 1_024:
+        return f"{_in_units(number, _SIZES)} ({value})"
+    return f"{number:,}"
+
+
+def _in_units(number: int, units: tuple[tuple[str, int], ...]) -> str:
+    """In the largest unit that shows the number exactly, else rounded in the largest that it fills."""
+    unit, size_of_unit = next((unit, each) for unit, each in units if number % each == 0)
+    whole = number // size_of_unit
+    if whole >= 10_000:
+        unit, size_of_unit = next((unit, each) for unit, each in units if number >= each)
+        return f"about {number / size_of_unit:,.1f} {unit}{'s' if unit == 'day' else ''}"
+    return f"{whole:,} {unit}{'s' if unit == 'day' and whole != 1 else ''}"
+
+
+_PLACE = re.compile(r"\(line (\d{1,6}), column (\d{1,6})\)")
+_LINE_CHARS_MAX = 160
+
+
+def error_place(query: str, detail: str) -> str | None:
+    """The line of a query that an error names, with a caret below the place; None where the error names none."""
+    found = _PLACE.search(detail)
+    lines = query.split("\n")
+    if found is None or not 0 < int(found[1]) <= len(lines):
+        return None
+    line, at = lines[int(found[1]) - 1].replace("\t", " "), int(found[2]) - 1
+    start = max(0, at - _LINE_CHARS_MAX // 2)
+    return f"{line[start : start + _LINE_CHARS_MAX]}\n{' ' * (at - start)}^"

@@ -1,6 +1,6 @@
 """The frame of every page: skip link, navigation, banner, content, and the requests that the page made.
 
-``Page`` is one browser's view of one page. It asks the gateway, remembers what it asked as ``curl`` lines, and repeats
+``Page`` is one browser's view of one page. It asks the gateway, remembers what it asked, and repeats
 its refreshes while the browser is connected. An error of the gateway is shown as its problem's text in the banner,
 until a refresh succeeds. Where the gateway asks for tokens, the page uses the one that its browser signed in with
 (`console.sign_in`). Used by one event loop.
@@ -17,8 +17,8 @@ from nicegui import context, ui
 from nicegui.element import Element
 
 from mainstem.console.gateway_client import POLL_S, GatewayClient, GatewayError
-from mainstem.console.parts import copy_button, link, text
-from mainstem.console.requests import ConsoleRequest, curl_line
+from mainstem.console.parts import link, text
+from mainstem.console.requests import ConsoleRequest, forms
 
 Refresh = Callable[[], Awaitable[None]]
 
@@ -31,8 +31,9 @@ SECTIONS = (
     ("Config", "/console/config", "tune"),
 )
 _REFRESH_S = 2.0
-_FIRST_S = 1.0  # NiceGUI gives up on a page that takes three
-_CURL_LINES_MAX = 12
+_FIRST_S = 2.0  # NiceGUI gives up on a page that takes three
+_REQUESTS_MAX = 12
+_FORMS = ("curl", "Python", "JavaScript", "Command")
 
 
 class Page:
@@ -42,20 +43,35 @@ class Page:
         self._client = client
         self._banner = banner
         self._requests = requests
-        self._lines: list[str] = []
+        self._asked: list[ConsoleRequest] = []
         self._cookies = dict(context.client.request.cookies)
         self._base_url = str(context.client.request.base_url)
         self._complaint = ""
+        self._is_built_now = False
 
-    async def ask(self, asked: ConsoleRequest, timeout_s: float = POLL_S) -> Any:
-        """The gateway's answer. Raises GatewayError."""
+    async def ask(self, asked: ConsoleRequest, timeout_s: float = POLL_S, *, is_listed: bool = True) -> Any:
+        """The gateway's answer. Raises GatewayError. ``is_listed``: it is among the page's requests."""
         token = self._token()
-        self._remember(self.curl(asked))
+        if is_listed:
+            self._remember(asked)
         return await self._client.ask(asked, token=token, timeout_s=timeout_s)
 
-    def curl(self, asked: ConsoleRequest) -> str:
-        """The line that repeats a request."""
-        return curl_line(asked, self._base_url, with_token=self._token() is not None)
+    def show_request(self, asked: ConsoleRequest) -> None:
+        """Show a request as code that repeats it, with the choice of its form."""
+        with ui.element("div").classes("curl"):
+            _form_buttons()
+            self._code(asked)
+
+    def _code(self, asked: ConsoleRequest) -> None:
+        """The code in each form; the browser shows the form that was chosen last, else curl."""
+        written = forms(asked, self._base_url, with_token=self._token() is not None)
+        with ui.element("div").classes("forms" if "Command" in written else "forms no-command"):
+            for name, code in written.items():
+                shown = text(code, "", "code")
+                shown.props["data-form"] = name
+            copy = ui.button(icon="content_copy").props("flat round dense size=sm").classes("copy")
+            copy.props('aria-label="Copy the code" title="Copy the code"')
+            copy.on("click", js_handler="(event) => mainstem.copyForm(event)")
 
     def every(self, refresh: Refresh, seconds: float = _REFRESH_S) -> None:
         """Refresh as soon as the browser is connected and every ``seconds``, for as long as it is."""
@@ -65,16 +81,20 @@ class Page:
         """Refresh while the page is built, for a page whose buttons the first refresh would move.
 
         A button that moves between the press and the release of the mouse gets no click. A gateway that does not answer
-        within a second leaves it to the refreshes that follow.
+        within two seconds leaves it to the refreshes that follow. A page about nothing has status 404.
         """
+        self._is_built_now = True
         with suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_S):
                 await self._guarded(refresh)
+        self._is_built_now = False
 
     async def _guarded(self, refresh: Refresh) -> None:
         try:
             await refresh()
         except GatewayError as error:
+            if error.status == 404 and self._is_built_now:
+                context.client.status_code = 404
             self.complain(error)
         else:
             self.calm()
@@ -114,29 +134,38 @@ class Page:
             ui.button("Sign in", on_click=ui.navigate.reload).props("dense unelevated no-caps")
         self._banner.set_visibility(True)
 
-    def _remember(self, line: str) -> None:
-        if line in self._lines:
+    def _remember(self, asked: ConsoleRequest) -> None:
+        if asked in self._asked:
             return
-        self._lines.append(line)
-        if len(self._lines) > _CURL_LINES_MAX:
-            del self._lines[0]
+        self._asked.append(asked)
+        if len(self._asked) > _REQUESTS_MAX:
+            del self._asked[0]
         self._requests.clear()
         with self._requests:
-            for each in reversed(self._lines):
-                show_curl(each)
+            _form_buttons()
+            for each in reversed(self._asked):
+                with ui.element("div").classes("curl"):
+                    self._code(each)
 
 
-def show_curl(line: str) -> None:
-    """A line for the shell with a button that copies it."""
-    with ui.element("div").classes("curl"):
-        text(line, "", "code")
-        copy_button(line, "Copy the curl line")
+def _form_buttons() -> None:
+    """The choice between the forms of a request, kept by the browser for all pages."""
+    with ui.element("div").classes("as").props('role="group" aria-label="Copy as"'):
+        for name in _FORMS:
+            button = text(name, "", "button")
+            button.props(f'type=button data-form="{name}"')
+            button.on("click", js_handler=f"() => mainstem.chooseForm('{name}')")
 
 
 @contextmanager
-def page(client: GatewayClient, title: str, section: str, parents: tuple[tuple[str, str], ...] = ()) -> Iterator[Page]:
-    """The frame around a page's content. ``parents`` are the names and addresses of the pages above it."""
-    ui.page_title(f"{title} · Mainstem")
+def page(
+    client: GatewayClient, title: str, section: str, parents: tuple[tuple[str, str], ...] = (), kind: str = ""
+) -> Iterator[Page]:
+    """The frame around a page's content. ``parents`` are the names and addresses of the pages above it.
+
+    ``kind``: what ``title`` names, so that the tabs of a topic and of its view differ.
+    """
+    ui.page_title(f"{kind} {title} · Mainstem".lstrip())
     with ui.element("header").classes("top"):
         with ui.element("a").props('href="/" aria-label="Mainstem, the flow"').classes("brand"):
             ui.html(_BRAND, sanitize=False)
@@ -155,7 +184,7 @@ def page(client: GatewayClient, title: str, section: str, parents: tuple[tuple[s
     ui.skip_link("Skip to the content", target=main)
     with ui.element("details").classes("requests"):
         with ui.element("summary"):
-            text("The requests of this page, as curl")
+            text("The requests of this page, as code")
         requests = ui.element("div")
     with main:
         yield Page(client, banner, requests)
@@ -179,6 +208,7 @@ def _navigation(section: str) -> None:
 
 def show_nowhere(client: GatewayClient, rest: str) -> None:
     """Show the page for an unknown path."""
+    context.client.status_code = 404
     with page(client, "No such page", ""):
         text(f"There is nothing at /console/{rest[:100]}.")
 

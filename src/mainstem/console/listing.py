@@ -33,6 +33,16 @@ async def views(page: Page) -> list[Document]:
     return found
 
 
+def dead_letter_topic(pipeline: Document) -> str:
+    """The name of the topic with the records that a pipeline could not use."""
+    return f"__mainstem_dead_letters.{pipeline.get('app')}.{pipeline['name']}"
+
+
+def is_own_topic(topic: Document) -> bool:
+    """Whether a topic is Kafka's or Mainstem's own."""
+    return bool(topic["internal"]) or str(topic["name"]).startswith("__")
+
+
 def total(position: str, *topics: str) -> int:
     """The sum of a position's offsets, or of those of some topics."""
     parsed = Position.parse(position) if position else Position()

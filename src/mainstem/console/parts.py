@@ -5,7 +5,6 @@ Values from the log are always shown as text or as data, never as markup. Statel
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +16,7 @@ from nicegui.elements.mixins.text_element import TextElement
 Column = dict[str, Any]
 
 _CELL = """
-<q-td :props="props" :class="props.col.cls">
+<q-td :props="props" :class="props.col.cls" :data-label="props.col.label">
   <a v-if="props.col.href" :href="props.row[props.col.href]" class="link">{{ props.value }}</a>
   <span v-else-if="props.col.state" class="state" :data-state="props.value">{{ props.value }}</span>
   <span v-else>{{ props.value }}</span>
@@ -45,14 +44,6 @@ def link(content: str, address: str, classes: str = "link") -> Tag:
     made = text(content, classes, "a")
     made.props["href"] = address
     return made
-
-
-def copy_button(content: str, label: str) -> Element:
-    """A button that copies ``content``, in the browser itself."""
-    button = ui.button(icon="content_copy").props("flat round dense size=sm").classes("copy")
-    button.props["aria-label"] = label
-    button.props["title"] = label
-    return button.on("click", js_handler=f"(event) => mainstem.copy({json.dumps(content)}, event)")
 
 
 def position(content: str) -> Tag:
@@ -93,6 +84,26 @@ def figure(label: str) -> Tag:
     with ui.element("div").classes("figure"):
         text(label, "figure-label")
         return text("–", "figure-value")
+
+
+def linked_figure(label: str) -> Tag:
+    """A number under its label that may be a link: see ``show_link``."""
+    with ui.element("div").classes("figure"):
+        text(label, "figure-label")
+        return link("–", "#", "figure-value")
+
+
+def show_link(shown: Tag, word: str, address: str | None) -> None:
+    """Show a word, as a link where it has an address."""
+    if (shown.text, shown.props.get("href")) == (word, address):
+        return
+    shown.text = word
+    if address is None:
+        shown.props.pop("href", None)
+    else:
+        shown.props["href"] = address
+    shown.classes(add="link" if address else "", remove="" if address else "link")
+    shown.update()
 
 
 def empty(headline: str, hint: str, command: str = "") -> Element:

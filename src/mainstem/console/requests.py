@@ -1,4 +1,7 @@
-"""Requests to the gateway as values, and the ``curl`` line that repeats one. Pure functions."""
+"""Requests to the gateway as values, and the forms that repeat one: curl, Python, JavaScript, command.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 
 @dataclass(frozen=True)
@@ -56,3 +59,73 @@ def curl_line(asked: ConsoleRequest, base_url: str, *, with_token: bool = False)
         text = json.dumps(asked.body, ensure_ascii=False)
         line += " -H 'Content-Type: application/json' -d " + shlex.quote(text)
     return line
+
+
+def forms(asked: ConsoleRequest, base_url: str, *, with_token: bool = False) -> dict[str, str]:
+    """The request in each form that repeats it, by the form's name; a command only where one asks the same."""
+    url = base_url.rstrip("/") + asked.target
+    command = command_line(asked)
+    return {
+        "curl": curl_line(asked, base_url, with_token=with_token),
+        "Python": _python(asked, url, with_token),
+        "JavaScript": _javascript(asked, url, with_token),
+        **({} if command is None else {"Command": command}),
+    }
+
+
+def command_line(asked: ConsoleRequest) -> str | None:
+    """The command of Mainstem that asks the same, if there is one."""
+    words = _command(asked.method, [unquote(each) for each in asked.path.split("/")[1:]], asked)
+    return None if words is None else shlex.join(["mainstem", *words])
+
+
+def _command(method: str, segments: list[str], asked: ConsoleRequest) -> list[str] | None:
+    match method, segments:
+        case "GET", ["topics" | "views" | "pipelines" | "groups" as what]:
+            return [what, "list"]
+        case "GET", ["topics", topic]:
+            return ["topics", "describe", topic]
+        case "GET", ["topics", topic, "records"] if "partition" not in asked.query:
+            return ["read", topic, *_options(asked, "from", "to", "key", "limit"), "--json"]
+        case "POST", ["views", view, "sql"] if isinstance(asked.body, Mapping):
+            return ["views", "query", view, str(asked.body["query"]), *_options(asked, "at_least", "as_of")]
+        case "GET", ["views", view, "search"]:
+            return ["views", "query", view, str(asked.query["q"]), *_options(asked, "limit", "at_least")]
+        case "GET", ["views", view, "keys", key]:
+            return ["views", "query", view, key, *_options(asked, "at_least", "as_of")]
+        case "POST", ["views", view, "rebuild"]:
+            return ["views", "rebuild", view, *_options(asked, "from")]
+    return None
+
+
+def _options(asked: ConsoleRequest, *names: str) -> list[str]:
+    given = [(name, asked.query.get(name)) for name in names]
+    return [f"--{name.replace('_', '-')}={value}" for name, value in given if value is not None]
+
+
+def _python(asked: ConsoleRequest, url: str, with_token: bool) -> str:
+    lines = ["import json, os, urllib.request" if with_token else "import json, urllib.request", ""]
+    arguments = [repr(url)]
+    headers = ['"Authorization": "Bearer " + os.environ["TOKEN"]'] if with_token else []
+    if asked.body is not None:
+        lines.append(f"body = {asked.body!r}")
+        arguments.append("data=json.dumps(body).encode()")
+        headers.append('"Content-Type": "application/json"')
+    if headers:
+        arguments.append(f"headers={{{', '.join(headers)}}}")
+    if asked.method != "GET":
+        arguments.append(f"method={asked.method!r}")
+    lines.append(f"request = urllib.request.Request({', '.join(arguments)})")
+    return "\n".join([*lines, "with urllib.request.urlopen(request) as answer:", "    print(json.load(answer))"])
+
+
+def _javascript(asked: ConsoleRequest, url: str, with_token: bool) -> str:
+    headers = ['Authorization: "Bearer " + process.env.TOKEN'] if with_token else []
+    options = [] if asked.method == "GET" else [f"method: {json.dumps(asked.method)}"]
+    if asked.body is not None:
+        headers.append('"Content-Type": "application/json"')
+        options.append(f"body: JSON.stringify({json.dumps(asked.body, ensure_ascii=False)})")
+    if headers:
+        options.append(f"headers: {{{', '.join(headers)}}}")
+    more = f", {{{', '.join(options)}}}" if options else ""
+    return f"const answer = await fetch({json.dumps(url)}{more});\nconsole.log(await answer.json());"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from nicegui import app as nicegui_app
 from nicegui import core, ui
 
@@ -41,6 +41,7 @@ def build(gateway: FastAPI, sessions: Sessions) -> FastAPI:
         title="Mainstem",
         favicon=(_FILES / "icon.svg").read_text(),
         dark=None,
+        language="en-US",
         binding_refresh_interval=None,
         reconnect_timeout=_RECONNECT_S,
         tailwind=False,
@@ -62,8 +63,8 @@ def _add_pages(client: GatewayClient) -> None:
         await topics_page.show(client, search)
 
     @ui.page("/console/topics/{topic}")
-    async def topic(topic: str) -> None:
-        await topic_page.show(client, topic)
+    async def topic(request: Request, topic: str) -> None:
+        await topic_page.show(client, topic, dict(request.query_params))
 
     @ui.page("/console/pipelines")
     async def pipelines() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from nicegui import ui
 
 from mainstem.console.formats import NOTHING
+from mainstem.console.formats import setting as setting_in_words
 from mainstem.console.frame import page
 from mainstem.console.gateway_client import GatewayClient
 from mainstem.console.parts import card, column, search_field, set_rows, table, text
@@ -17,7 +18,7 @@ _COLUMNS = (
     column("name", "Setting", classes="breaks"),
     column("value", "Value", classes="mono breaks"),
     column("source", "From", classes="wide"),
-    column("documentation", "What it does", classes="wide cut"),
+    column("documentation", "What it does", classes="wide prose"),
 )
 _REFRESH_S = 30.0
 
@@ -47,15 +48,15 @@ async def show(client: GatewayClient) -> None:
 def _show_broker(broker: dict[str, Any]) -> None:
     with card(f"Broker {broker['id']}, {broker['address']}"):
         place = ui.element("div").classes("bar")
-        shown = table(_COLUMNS, "name", "Settings")
+        shown = table(_COLUMNS, "name", "Settings").classes("cards")
         with place:
             search_field("Find a setting", shown)
-        settings = broker["configs"]
+        settings = sorted(broker["configs"], key=lambda each: "default" in str(each["source"]).lower())  # changed first
         set_rows(shown, [{**setting, "value": _setting(setting)} for setting in settings])
 
 
 def _setting(setting: dict[str, Any]) -> str:
-    return "secret" if setting.get("sensitive") else _word(setting["value"])
+    return "secret" if setting.get("sensitive") else setting_in_words(str(setting["name"]), setting["value"])
 
 
 def _word(value: Any) -> str:

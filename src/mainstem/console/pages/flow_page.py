@@ -85,7 +85,7 @@ class _Flow:
                 totals[f"read:{pipeline['name']}:{topic}"] = listing.total(pipeline["source"], topic)
         rates = self._rates.look(totals, time.monotonic())
         offsets = {topic["name"]: topic["offsets"] for topic in topics}
-        shown = [topic for topic in topics if not topic["internal"] and not topic["name"].startswith("__")]
+        shown = [topic for topic in topics if not listing.is_own_topic(topic)]
         appended = [rates[f"topic:{topic['name']}"] for topic in shown]
         self._tell(
             len(shown),

@@ -2,37 +2,63 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nicegui import ui
 
-from mainstem.console.frame import page
+from mainstem.console.frame import Page, page
 from mainstem.console.gateway_client import GatewayClient
 from mainstem.console.parts import card, column, empty, search_field, set_rows, table
 from mainstem.console.requests import ConsoleRequest
+from mainstem.model import is_load_group
 
 _GROUPS = ConsoleRequest("/groups")
+_OWN = "mainstem-"
 _COLUMNS = (
-    column("name", "Group"),
+    column("name", "Group", classes="breaks"),
     column("state", "State", state=True),
     column("lag", "Lag", format="count"),
-    column("committed", "Committed", classes="wide cut mono"),
+    column("committed", "Committed", classes="cut mono"),
 )
 
 
 async def show(client: GatewayClient) -> None:
     """Build the page."""
     with page(client, "Groups", "Groups") as this:
+        _Groups(this)
+
+
+class _Groups:
+    """The table and its filters."""
+
+    def __init__(self, this: Page) -> None:
+        self._page = this
+        self._groups: list[dict[str, Any]] = []
         with card():
-            place = ui.element("div").classes("bar")
-            shown = table(_COLUMNS, "name", "Groups")
+            with ui.element("div").classes("bar"):
+                place = ui.element("div")
+                self._with_own = ui.checkbox("Mainstem's own groups", on_change=self._show).props("dense")
+            self._table = table(_COLUMNS, "name", "Groups").classes("cards")
             with place:
-                search_field("Find a group", shown)
-            nothing = empty("No groups yet", "A consumer group appears here when it first commits or joins.")
-            nothing.set_visibility(False)
+                search_field("Find a group", self._table)
+            self._nothing = empty("No groups yet", "A consumer group appears here when it first commits or joins.")
+            self._nothing.set_visibility(False)
+        this.every(self._refresh)
 
-        async def refresh() -> None:
-            groups = (await this.ask(_GROUPS))["groups"]
-            set_rows(shown, [{column["field"]: group.get(column["field"]) for column in _COLUMNS} for group in groups])
-            shown.set_visibility(bool(groups))
-            nothing.set_visibility(not groups)
+    async def _refresh(self) -> None:
+        self._groups = (await self._page.ask(_GROUPS))["groups"]
+        self._show()
 
-        this.every(refresh)
+    def _show(self) -> None:
+        rows = [_row(group) for group in self._groups if self._with_own.value or not group["name"].startswith(_OWN)]
+        set_rows(self._table, rows)
+        self._table.set_visibility(bool(rows))
+        self._nothing.set_visibility(not rows)
+
+
+def _row(group: dict[str, Any]) -> dict[str, Any]:
+    """A group's row. Groups that hold the progress of a load or of a pipeline's output have no members by nature."""
+    name, state = group["name"], group["state"]
+    if name.startswith(_OWN) and state == "Empty":
+        state = "of a load" if is_load_group(name) else "of a pipeline"
+    return {"name": name, "state": state, "lag": group["lag"], "committed": group["committed"]}

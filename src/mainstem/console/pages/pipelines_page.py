@@ -10,7 +10,7 @@ from nicegui import ui
 from mainstem.console import charts, listing
 from mainstem.console.formats import NOTHING, ago, count, duration, rate, size
 from mainstem.console.frame import Page, page
-from mainstem.console.gateway_client import GatewayClient
+from mainstem.console.gateway_client import GatewayClient, GatewayError
 from mainstem.console.listing import Document
 from mainstem.console.parts import (
     card,
@@ -18,11 +18,13 @@ from mainstem.console.parts import (
     empty,
     figure,
     link,
+    linked_figure,
     position,
     problem,
     search_field,
     set_rows,
     set_state,
+    show_link,
     state,
     table,
     text,
@@ -47,7 +49,7 @@ async def show_all(client: GatewayClient) -> None:
     with page(client, "Pipelines", "Pipelines") as this:
         with card():
             place = ui.element("div").classes("bar")
-            shown = table(_COLUMNS, "name", "Pipelines")
+            shown = table(_COLUMNS, "name", "Pipelines").classes("cards")
             with place:
                 search_field("Find a pipeline", shown)
             nothing = empty(
@@ -75,8 +77,10 @@ def _row(pipeline: Document) -> Document:
 
 async def show_one(client: GatewayClient, name: str) -> None:
     """Build the page of one pipeline."""
-    with page(client, name, "Pipelines", (("Pipelines", "/console/pipelines"),)) as this:
-        _Pipeline(this, name)
+    with page(client, name, "Pipelines", (("Pipelines", "/console/pipelines"),), "Pipeline") as this:
+        shown = _Pipeline(this, name)
+        await this.fill(shown.refresh)
+        this.every(shown.refresh)
 
 
 class _Pipeline:
@@ -101,6 +105,7 @@ class _Pipeline:
                     "Values made null",
                 )
                 self._figures = [figure(label) for label in labels]
+                self._letters = linked_figure("Dead letters")
             self._failure = ui.element("div")
         with card("Micro-batches"):
             self._chart = ui.echart(charts.micro_batches([])).classes("chart")
@@ -108,14 +113,21 @@ class _Pipeline:
             self._no_batches = text("No micro-batch has been reported yet.", "quiet", "p")
         with card("Where it is"):
             self._facts = ui.element("dl").classes("facts")
-        this.every(self._refresh)
 
-    async def _refresh(self) -> None:
+    async def refresh(self) -> None:
+        """Show how the pipeline is now."""
         found = [pipeline for pipeline in await listing.pipelines(self._page) if pipeline["name"] == self._name]
         if not found:
             set_state(self._state, "no pipeline of this name has run")
-            return
+            raise GatewayError(404, "No such pipeline", f"no pipeline {self._name[:100]!r} has run on this log")
         self._show(found[0])
+        letters = listing.dead_letter_topic(found[0])
+        held = {topic["name"]: topic["offsets"] for topic in await listing.topics(self._page)}
+        show_link(
+            self._letters,
+            count(held.get(letters, 0)),
+            path("console", "topics", letters) if held.get(letters) else None,
+        )
 
     def _show(self, pipeline: Document) -> None:
         set_state(self._state, pipeline["status"])

@@ -6,7 +6,7 @@ import time
 
 from nicegui import ui
 
-from mainstem.console.formats import NOTHING, count, rate
+from mainstem.console.formats import NOTHING, count, rate, setting
 from mainstem.console.frame import Page, page
 from mainstem.console.gateway_client import GatewayClient
 from mainstem.console.listing import total
@@ -17,22 +17,26 @@ from mainstem.console.records.record_browser import RecordBrowser
 from mainstem.console.requests import ConsoleRequest, path
 
 
-async def show(client: GatewayClient, topic: str) -> None:
+async def show(client: GatewayClient, topic: str, address: dict[str, str]) -> None:
     """Build the page."""
-    with page(client, topic, "Topics", (("Topics", "/console/topics"),)) as this:
-        _Topic(this, topic)
+    with page(client, topic, "Topics", (("Topics", "/console/topics"),), "Topic") as this:
+        shown = _Topic(this, topic, address)
+        await this.fill(shown.refresh)
+        this.every(shown.refresh)
 
 
 class _Topic:
     """The state of the topic, refreshed while the page is open."""
 
-    def __init__(self, this: Page, topic: str) -> None:
+    def __init__(self, this: Page, topic: str, address: dict[str, str]) -> None:
         self._page = this
         self._about = ConsoleRequest(path("topics", topic))
         self._rates = Rates()
         with card():
             with ui.element("div").classes("figures"):
-                self._figures = [figure(label) for label in ("Offsets", "Appended", "Partitions", "Cleanup")]
+                self._figures = [
+                    figure(label) for label in ("Offsets", "Appended", "Partitions", "Cleanup", "Kept for")
+                ]
             with ui.element("dl").classes("facts spaced"):
                 text("End", "", "dt")
                 with ui.element("dd"):
@@ -47,11 +51,11 @@ class _Topic:
                 self._configs = table(columns, "name", "Configs")
                 with place:
                     search_field("Find a config", self._configs)
-        self._browser = RecordBrowser(this, topic)
+        self._browser = RecordBrowser(this, topic, address)
         form.on_append(self._browser.refresh)
-        this.every(self._refresh)
 
-    async def _refresh(self) -> None:
+    async def refresh(self) -> None:
+        """Show how the topic is now."""
         about = await self._page.ask(self._about)
         rates = self._rates.look({"end": total(about["end"])}, time.monotonic())
         configs = about["configs"]
@@ -60,12 +64,13 @@ class _Topic:
             rate(rates["end"]),
             count(about["partitions"]),
             configs.get("cleanup.policy") or NOTHING,
+            setting("retention.ms", configs.get("retention.ms")).partition(" (")[0],
         )
         for shown, word in zip(self._figures, words, strict=True):
             shown.text = word
         self._end.text = about["end"]
         set_rows(
             self._configs,
-            [{"name": name, "value": NOTHING if value is None else value} for name, value in sorted(configs.items())],
+            [{"name": name, "value": setting(name, value)} for name, value in sorted(configs.items())],
         )
         await self._browser.look(about["beginning"], about["committed_end"])

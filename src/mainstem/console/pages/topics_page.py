@@ -35,11 +35,12 @@ class _Topics:
     def __init__(self, this: Page, search: str) -> None:
         self._page = this
         self._rates = Rates()
+        self._rows: list[listing.Document] = []
         with card():
             with ui.element("div").classes("bar"):
                 place = ui.element("div")
-                self._internal = ui.checkbox("Internal topics").props("dense")
-            self._table = table(_COLUMNS, "name", "Topics")
+                self._internal = ui.checkbox("Internal topics", on_change=self._show).props("dense")
+            self._table = table(_COLUMNS, "name", "Topics").classes("cards")
             with place:
                 search_field("Find a topic", self._table, search)
             self._empty = empty("No topics yet", "Create one, and it appears here.", "mainstem topics create NAME")
@@ -49,11 +50,14 @@ class _Topics:
     async def _refresh(self) -> None:
         topics = await listing.topics(self._page)
         rates = self._rates.look({topic["name"]: listing.total(topic["end"]) for topic in topics}, time.monotonic())
-        rows = [
+        self._rows = [
             {**topic, "rate": rates[topic["name"]], "address": path("console", "topics", topic["name"])}
             for topic in sorted(topics, key=lambda topic: str(topic["name"]))
-            if self._internal.value or not (topic["internal"] or topic["name"].startswith("__"))
         ]
+        self._show()
+
+    def _show(self) -> None:
+        rows = [row for row in self._rows if self._internal.value or not listing.is_own_topic(row)]
         set_rows(self._table, rows)
         self._table.set_visibility(bool(rows))
         self._empty.set_visibility(not rows)

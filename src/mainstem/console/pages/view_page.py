@@ -8,19 +8,19 @@ from typing import Any
 from nicegui import ui
 
 from mainstem.console.formats import ago, count, duration, one_line
-from mainstem.console.frame import Page, page, show_curl
+from mainstem.console.frame import Page, page
 from mainstem.console.gateway_client import WORK_S, GatewayClient, GatewayError
 from mainstem.console.parts import (
-    Tag,
     card,
     column,
     empty,
     figure,
-    link,
+    linked_figure,
     position,
     problem,
     set_rows,
     set_state,
+    show_link,
     state,
     table,
     text,
@@ -49,7 +49,7 @@ _UNDER_WAY = "A rebuild is under way."
 
 async def show(client: GatewayClient, view: str) -> None:
     """Build the page."""
-    with page(client, view, "Views", (("Views", "/console/views"),)) as this:
+    with page(client, view, "Views", (("Views", "/console/views"),), "View") as this:
         shown = _View(this, view)
         await this.fill(shown.refresh)
         this.every(shown.refresh)
@@ -72,7 +72,7 @@ class _View:
                 self._detail = text("", "quiet")
             with ui.element("div").classes("figures"):
                 self._figures = [figure(label) for label in ("Kind", "Lag")]
-                self._letters, self._topic = (_linked_figure(label) for label in ("Dead letters", "Topic"))
+                self._letters, self._topic = (linked_figure(label) for label in ("Dead letters", "Topic"))
             with ui.element("dl").classes("facts spaced"):
                 text("Position", "", "dt")
                 with ui.element("dd"):
@@ -103,7 +103,7 @@ class _View:
         )
         self._drift.set_visibility(False)
         self._differences = ui.element("div").props('aria-live="polite"')
-        show_curl(self._page.curl(ConsoleRequest(path("views", self._view, "verify"), {}, "POST")))
+        self._page.show_request(ConsoleRequest(path("views", self._view, "verify"), {}, "POST"))
 
     def _build_rebuild(self) -> None:
         text(
@@ -140,8 +140,9 @@ class _View:
         self._detail.text = view["detail"] or ""
         for shown, word in zip(self._figures, (view["kind"], count(view["lag"])), strict=True):
             shown.text = word
-        _show_link(self._topic, view["topic"], view["topic"])
-        _show_link(self._letters, count(view["dead_letters"]), view["dead_letters"] and view["dead_letter_topic"])
+        show_link(self._topic, view["topic"], path("console", "topics", view["topic"]))
+        letters = path("console", "topics", view["dead_letter_topic"]) if view["dead_letters"] else None
+        show_link(self._letters, count(view["dead_letters"]), letters)
         self._table[1].text = view.get("table") or ""
         for shown in self._table:
             shown.set_visibility(bool(self._table[1].text))
@@ -235,27 +236,6 @@ class _View:
             self._waits_for_rebuild = False
             self._rebuild.props(remove="loading")
             self._rebuild.enable()
-
-
-def _linked_figure(label: str) -> Tag:
-    """A figure that may be a link."""
-    with ui.element("div").classes("figure"):
-        text(label, "figure-label")
-        return link("–", "#", "figure-value")
-
-
-def _show_link(shown: Tag, word: str, topic: str | None) -> None:
-    """Show a word, as a link to a topic where there is one."""
-    address = path("console", "topics", topic) if topic else None
-    if (shown.text, shown.props.get("href")) == (word, address):
-        return
-    shown.text = word
-    if address is None:
-        shown.props.pop("href", None)
-    else:
-        shown.props["href"] = address
-    shown.classes(add="link" if address else "", remove="" if address else "link")
-    shown.update()
 
 
 def _entry(difference: Document, side: str) -> str:

@@ -32,7 +32,7 @@ async def show(client: GatewayClient) -> None:
         with card() as listed:
             listed.classes("of-view")
             place = ui.element("div").classes("bar")
-            shown = table(_COLUMNS, "name", "Views")
+            shown = table(_COLUMNS, "name", "Views").classes("cards")
             with place:
                 search_field("Find a view", shown)
             nothing = empty("No views here", "Views are declared in an App.", "mainstem run examples/flights.py")

@@ -1,7 +1,7 @@
 """``QueryBox``: the common part of the boxes of all kinds: freshness, the request, and its answer.
 
 A kind's module makes a form, gives ``run`` the request, and gets the rows to show in its own way. The answer always
-comes with the position that it reflects, how long it took, and the ``curl`` line that asks the same. Used by one page.
+comes with the position that it reflects, how long it took, and the request as code. Used by one page.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 from nicegui import ui
 
-from mainstem.console.formats import count, duration, exact
-from mainstem.console.frame import Page, show_curl
+from mainstem.console.formats import count, duration, error_place, exact
+from mainstem.console.frame import Page
 from mainstem.console.gateway_client import GatewayError
 from mainstem.console.parts import column, empty, position, problem, set_rows, table, text
 from mainstem.console.requests import ConsoleRequest
@@ -55,6 +55,10 @@ class QueryBox:
                     self._as_of = ui.input("As of (a position or a time)").props("dense outlined clearable")
                     self._as_of.classes("grow")
 
+    async def ask(self, asked: ConsoleRequest) -> Any:
+        """The answer to a question of the form itself. Raises GatewayError."""
+        return await self._page.ask(asked)
+
     async def run(self, asked: ConsoleRequest, show: ShowRows) -> None:
         """Ask, and show the rows or the problem. Only the newest question's answer is shown."""
         for name, field in (("at_least", self._at_least), ("as_of", self._as_of)):
@@ -70,7 +74,10 @@ class QueryBox:
                 self._answer.clear()
                 with self._answer:
                     problem(error.title, error.detail)
-                    show_curl(self._page.curl(asked))
+                    place = error_place(str((asked.body or {}).get("query", "")), error.detail)
+                    if place is not None:
+                        text(place, "value", "pre")
+                    self._page.show_request(asked)
             return
         if number != self._asking:
             return
@@ -87,7 +94,7 @@ class QueryBox:
                 empty("No rows", "The view answered, and nothing matches.")
             if answer.get("next") is not None:
                 self._show_next(replace(asked, query={**asked.query, "after": answer["next"]}), show)
-            show_curl(self._page.curl(asked))
+            self._page.show_request(asked)
 
     def _show_next(self, asked: ConsoleRequest, show: ShowRows) -> None:
         """A line that says that more rows follow, and the button that asks for them."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from nicegui import ui
 
-from mainstem.console.frame import Page, show_curl
+from mainstem.console.frame import Page
 from mainstem.console.gateway_client import GatewayError
 from mainstem.console.parts import card, position, problem, text
 from mainstem.console.requests import ConsoleRequest, path
@@ -59,7 +59,7 @@ class AppendForm:
             with ui.element("div").classes("bar"):
                 text("Appended and on disk; the position just after it:")
                 position(answer["position"])
-            show_curl(self._page.curl(asked))
+            self._page.show_request(asked)
         if self._then is not None:
             self._then()
 

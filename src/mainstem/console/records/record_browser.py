@@ -1,4 +1,4 @@
-"""``RecordBrowser``: a topic's records, newest or oldest first, or from an offset, a position or a time, or of a key.
+"""``RecordBrowser``: a topic's records, from where the seek bar says, or new ones as they arrive.
 
 * What pages there are is ``record_pages``' work; the question is taken from the form when it is sent, and “More”
   goes on with that one.
@@ -9,23 +9,26 @@ Used by one page.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from nicegui import ui
 from nicegui.element import Element
 
 from mainstem.console.formats import count, cut, moment, one_line, pretty
-from mainstem.console.frame import Page, show_curl
+from mainstem.console.frame import Page
 from mainstem.console.gateway_client import GatewayError
 from mainstem.console.parts import card, column, empty, position, problem, set_rows, table, text
+from mainstem.console.records.live_tail import LiveTail
 from mainstem.console.records.record_pages import RecordPages, RecordQuery
+from mainstem.console.records.seek_bar import SeekBar
 from mainstem.console.requests import ConsoleRequest, path
 from mainstem.model import Position, TopicPartition
 
-NEWEST, OLDEST, SOMEWHERE = "Newest first", "Oldest first", "From …"
 _READ_S = 60.0
 _VALUE_CHARS_MAX = 20_000
 _BRIEF_CHARS_MAX = 160
+_LIVE_RECORDS_MAX = 300
 
 Document = dict[str, Any]
 
@@ -33,7 +36,7 @@ Document = dict[str, Any]
 class RecordBrowser:
     """The list of a topic's records, with its form."""
 
-    def __init__(self, page: Page, topic: str) -> None:
+    def __init__(self, page: Page, topic: str, address: dict[str, str]) -> None:
         self._page = page
         self._topic = topic
         self._beginning = self._end = Position()
@@ -42,14 +45,8 @@ class RecordBrowser:
         self._shown_end = Position()
         self._shown = 0
         with card("Records"):
-            with ui.element("form").classes("bar") as form:
-                form.on("submit.prevent", self._first_page)
-                self._order = ui.select([NEWEST, OLDEST, SOMEWHERE], value=NEWEST, label="Order")
-                self._order.props("dense outlined options-dense").classes("order")
-                self._start = ui.input("Offset, position or time").props("dense outlined clearable").classes("grow")
-                self._start.bind_visibility_from(self._order, "value", value=SOMEWHERE)
-                self._key = ui.input("Key").props("dense outlined clearable").classes("grow")
-                ui.button("Show").props("unelevated no-caps type=submit")
+            self._seek = SeekBar(topic, address, self._sought)
+            self._live = LiveTail(page, self._begin_live, self._show_live)
             self._fresh = ui.button("", on_click=self._first_page).props("flat dense no-caps icon=arrow_upward")
             self._fresh.set_visibility(False)
             self._list = ui.element("div").classes("records").props('role="list" aria-label="Records"')
@@ -60,27 +57,30 @@ class RecordBrowser:
     async def look(self, beginning: str, end: str) -> None:
         """Take notice of where the topic's committed records begin and end; the first time, show some."""
         self._beginning, self._end = Position.parse(beginning), Position.parse(end)
+        self._seek.set_partitions(len(self._end.items()))
+        self._live.look(self._end)
         if self._pages is None:
             await self._first_page()
             return
         self._pages.beginning = self._beginning
         new = sum(offset - self._shown_end.get(tp, 0) for tp, offset in self._end.items())
         self._fresh.text = f"{count(new)} more since; show them"
-        self._fresh.set_visibility(new > 0)
+        self._fresh.set_visibility(new > 0 and not self._live.is_on)
 
     def refresh(self) -> None:
         """Show the first page again, newest first, at the next look."""
-        self._order.value = NEWEST
-        self._key.value = ""
+        if self._live.is_on:
+            return
+        self._seek.reset()
         self._pages = None
 
+    async def _sought(self) -> None:
+        ui.navigate.history.replace(path("console", "topics", self._topic) + self._seek.to_address())
+        await self._first_page()
+
     async def _first_page(self) -> None:
-        order = self._order.value
-        start = None if order == NEWEST else "earliest"
-        if order == SOMEWHERE:
-            start = (self._start.value or "").strip() or "earliest"
-        question = RecordQuery(self._topic, start, self._key.value or None)
-        self._pages = RecordPages(self._asked, question, self._beginning, self._end)
+        self._live.stop()
+        self._pages = RecordPages(self._asked, self._seek.query(), self._beginning, self._end)
         self._shown_end, self._shown = self._end, 0
         self._fresh.set_visibility(False)
         self._list.clear()
@@ -115,6 +115,20 @@ class RecordBrowser:
                 self._more.enable()
                 self._more.set_visibility(pages.has_more)
 
+    def _begin_live(self) -> RecordQuery:
+        self._list.clear()
+        self._note.clear()
+        self._more.set_visibility(False)
+        self._fresh.set_visibility(False)
+        return self._seek.query()
+
+    def _show_live(self, records: Sequence[Document]) -> None:
+        for record in records:
+            with self._list:
+                self._summary(record).move(target_index=0)
+        for old in self._list.default_slot.children[_LIVE_RECORDS_MAX:]:
+            old.delete()
+
     def _show(self, pages: RecordPages, records: list[Document]) -> None:
         with self._list:
             for record in records:
@@ -126,7 +140,7 @@ class RecordBrowser:
             elif not self._shown:
                 empty("No records here", "Nothing in this topic matches what was asked.")
 
-    def _summary(self, record: Document) -> None:
+    def _summary(self, record: Document) -> Element:
         with ui.element("details").classes("record").props('role="listitem"') as details:
             with ui.element("summary"):
                 text(f"{record['partition']} : {record['offset']:,}", "mono")
@@ -144,6 +158,7 @@ class RecordBrowser:
                     self._details(record, body)
 
         details.on("toggle", toggled)
+        return details
 
     def _details(self, record: Document, _: Element) -> None:
         tp = TopicPartition(self._topic, record["partition"])
@@ -171,7 +186,7 @@ class RecordBrowser:
             text(f"{count(left_out)} more characters are not shown here; the line below gets all of it.", "quiet", "p")
         before = Position({tp: record["offset"]})
         query = {"from": str(before), "to": str(after), "limit": 1}
-        show_curl(self._page.curl(ConsoleRequest(path("topics", self._topic, "records"), query)))
+        self._page.show_request(ConsoleRequest(path("topics", self._topic, "records"), query))
 
 
 def _whole(record: Document) -> str:

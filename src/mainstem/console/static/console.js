@@ -26,6 +26,17 @@ window.mainstem = (() => {
     return String(value); // of a number all digits that tell it from its neighbors
   };
 
+  // The form of requests: curl, Python, JavaScript or a command; one choice for all pages.
+  function chooseForm(name) {
+    localStorage.setItem("mainstem-form", name);
+    document.documentElement.dataset.form = name;
+  }
+  chooseForm(localStorage.getItem("mainstem-form") || "curl");
+  function copyForm(event) {
+    const codes = [...event.currentTarget.parentElement.querySelectorAll("code")];
+    return copy(codes.find((code) => getComputedStyle(code).display !== "none").textContent, event);
+  }
+
   async function copy(text, event) {
     const button = event.currentTarget;
     try {
@@ -81,7 +92,7 @@ window.mainstem = (() => {
     }
   }
 
-  return { count, short, rate, bytes, cell, copy, nextTheme, applyTheme, flow };
+  return { count, short, rate, bytes, cell, copy, chooseForm, copyForm, nextTheme, applyTheme, flow };
 })();
 addEventListener("load", () => {
   const wait = setInterval(() => {

@@ -245,7 +245,16 @@ def _quotes_hint(cursor: duckdb.DuckDBPyConnection, query: str) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    """DuckDB's message without the picture of the statement below it."""
-    text = str(error).split("\n\n", 1)[0].replace("\n", " ").strip()
+    """DuckDB's message, with the place in the statement in numbers instead of the picture below it."""
+    message, _, picture = str(error).partition("\n\n")
+    text = message.replace("\n", " ").strip() + _place(picture)
     # DuckDB would offer a table of its own, e.g. pg_sequences.
     return re.sub(r"(Table with name .* does not exist)!.*", r"\1; the view's table has the view's name", text)
+
+
+def _place(picture: str) -> str:
+    """`` (line 1, column 8)`` of DuckDB's ``LINE 1: SELECT nope`` with a caret below; a cut line has no column."""
+    found = re.match(r"LINE (\d+): (?!\.\.\.)(.*)\n( *)\^", picture)
+    if found is None:
+        return ""
+    return f" (line {found[1]}, column {len(found[3]) - len(f'LINE {found[1]}: ') + 1})"

@@ -56,6 +56,10 @@ class Page:
             self._remember(asked)
         return await self._client.ask(asked, token=token, timeout_s=timeout_s)
 
+    def address(self) -> dict[str, str]:
+        """The parameters in the page's address."""
+        return dict(context.client.request.query_params)
+
     def show_request(self, asked: ConsoleRequest) -> None:
         """Show a request as code that repeats it, with the choice of its form."""
         with ui.element("div").classes("curl"):

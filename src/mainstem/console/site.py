@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from nicegui import app as nicegui_app
 from nicegui import core, ui
 
@@ -63,8 +63,8 @@ def _add_pages(client: GatewayClient) -> None:
         await topics_page.show(client, search)
 
     @ui.page("/console/topics/{topic}")
-    async def topic(request: Request, topic: str) -> None:
-        await topic_page.show(client, topic, dict(request.query_params))
+    async def topic(topic: str) -> None:
+        await topic_page.show(client, topic)
 
     @ui.page("/console/pipelines")
     async def pipelines() -> None:

@@ -17,10 +17,10 @@ from mainstem.console.records.record_browser import RecordBrowser
 from mainstem.console.requests import ConsoleRequest, path
 
 
-async def show(client: GatewayClient, topic: str, address: dict[str, str]) -> None:
+async def show(client: GatewayClient, topic: str) -> None:
     """Build the page."""
     with page(client, topic, "Topics", (("Topics", "/console/topics"),), "Topic") as this:
-        shown = _Topic(this, topic, address)
+        shown = _Topic(this, topic, this.address())
         await this.fill(shown.refresh)
         this.every(shown.refresh)
 

@@ -41,10 +41,10 @@ class LiveTail:
         self._at = Position()
         self._left_out = 0
         self._is_reading = False
-        with ui.element("div").classes("bar"):
+        self._timer: ui.timer | None = None
+        with ui.element("div").classes("bar") as self._bar:
             self._switch = ui.switch("Live", on_change=self._switched).props("dense")
             self._note = text("", "quiet")
-        self._timer = ui.timer(_EVERY_S, self._read, active=False)
 
     @property
     def is_on(self) -> bool:
@@ -60,6 +60,9 @@ class LiveTail:
         self._end = end
 
     def _switched(self) -> None:
+        if self._timer is None:  # not with the page: NiceGUI sends a page that has a timer before it is built
+            with self._bar:
+                self._timer = ui.timer(_EVERY_S, self._read)
         self._timer.active = self.is_on
         self._note.text = "● Live" if self.is_on else ""
         if self.is_on:

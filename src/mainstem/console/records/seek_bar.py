@@ -61,7 +61,7 @@ class SeekBar:
         self._order.value, self._partition.value, self._key.value = NEWEST, _ALL, ""
 
     def query(self) -> RecordQuery:
-        """What the fields ask for."""
+        """Return what the fields ask for."""
         partition = None if self._partition.value == _ALL else int(str(self._partition.value))
         return RecordQuery(self._topic, self._start(), self._key.value or None, partition)
 

@@ -52,6 +52,7 @@ _SLOW = (
     "history/test_histories.py",
     "hostile",
     "house/test_docs.py",
+    "house/test_docs_run.py",
     "lake/test_table.py",
     "log/test_compaction.py",
     "log/test_simulation.py",

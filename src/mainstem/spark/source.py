@@ -27,6 +27,7 @@ from pyspark.sql.types import StructType
 from mainstem.errors import ConfigError, SchemaError
 from mainstem.schema.avro import parse_avro, topic_schema_of
 from mainstem.spark.clients import opened
+from mainstem.spark.features import HAS_ADMISSION_CONTROL
 from mainstem.spark.options.columns import OFFERED_COLUMNS, record_ddl, typed_columns, typed_ddl
 from mainstem.spark.options.options import REGISTERED, WriteOptions
 from mainstem.spark.options.read_options import ReadOptions
@@ -61,7 +62,12 @@ class MainstemDataSource(DataSource):
         return LogReader(self._reading(schema), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        return LogStreamReader(self._patient(self._reading(schema)), schema)
+        options = self._patient(self._reading(schema))
+        if HAS_ADMISSION_CONTROL:
+            return LogStreamReader(options, schema)
+        from mainstem.spark.planning.start_tracking_reader import StartTrackingReader  # for Spark 4.0 and 4.1
+
+        return StartTrackingReader(options, schema)
 
     def _reading(self, schema: StructType) -> ReadOptions:
         """The options, once what was asked for is there. Raises SchemaError for columns that cannot be."""

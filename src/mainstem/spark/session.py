@@ -70,10 +70,12 @@ def session(app_name: str, *, master: str | None = None, settings: Mapping[str, 
     environment.require_pyspark()
     from pyspark import SparkContext
 
+    from mainstem.spark.source import register_source
+
     if SparkContext._active_spark_context is not None:
         return register(_running(master, settings or {}))
     spark = _started(app_name, master or f"local[{os.cpu_count() or 1}]", settings or {})
-    _register(spark)
+    register_source(spark)
     return spark
 
 
@@ -83,26 +85,15 @@ def register(spark: SparkSession) -> SparkSession:
     On one machine its Python processes are forked from then on, where they would be this Python: a query starts at
     least two. Raises MissingDependencyError when the workers' Python lacks something.
     """
+    from mainstem.spark.source import register_source
+
     context = spark.sparkContext
     if environment.is_local(str(context.master)):
         # Spark's default is the first python3 on PATH, which may not have Mainstem.
         given = context.pythonExec if "PYSPARK_PYTHON" in os.environ else sys.executable
         context.pythonExec = environment.local_python(given)
-    _register(spark)
+    register_source(spark)
     return spark
-
-
-def _register(spark: SparkSession) -> None:
-    from pyspark.errors import AnalysisException
-
-    from mainstem.spark.source import MainstemDataSource
-
-    try:
-        spark.dataSource.register(MainstemDataSource)
-    except AnalysisException as error:
-        # Spark 4.0 replaces no source that it has found by itself, as it finds ``pyspark_mainstem``.
-        if error.getErrorClass() != "DATA_SOURCE_ALREADY_EXISTS":
-            raise
 
 
 def _started(app_name: str, master: str, settings: Mapping[str, str]) -> SparkSession:

@@ -37,6 +37,8 @@ from mainstem.spark.schemas import require_columns, topic_schema
 from mainstem.spark.tasks import dead_letters
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from mainstem.schema.topic_schemas import RegisteredSchema
 
 # As long as Kafka's producers go on trying, and longer than a restart of a machine takes.
@@ -102,6 +104,18 @@ class MainstemDataSource(DataSource):
         if any(name.lower() == "kafka.request.timeout.ms" for name in self.options):
             return options
         return replace(options, log=replace(options.log, timeout_s=STREAM_TIMEOUT_S))
+
+
+def register_source(spark: SparkSession) -> None:
+    """Make the format known in the session."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        spark.dataSource.register(MainstemDataSource)
+    except AnalysisException as error:
+        # Spark 4.0 replaces no source that it has found by itself, as it finds ``pyspark_mainstem``.
+        if error.getErrorClass() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 def _resolved(options: ReadOptions) -> ReadOptions:

@@ -7,6 +7,8 @@
     │   ├── UnknownTopicError         no such topic or partition
     │   ├── TopicExistsError          the topic exists already
     │   ├── UnknownViewError          no such view
+    │   ├── UnknownGroupError         no such group
+    │   ├── GroupNotEmptyError        the group has members, and this needs one without
     │   ├── UnknownRequestError       no such request, or not the asker's
     │   ├── RequestExpiredError       a request whose reply was removed from the log
     │   ├── RecordTooLargeError       over max.message.bytes
@@ -109,6 +111,14 @@ class TopicExistsError(InputError):
 
 class UnknownViewError(InputError):
     """No such view."""
+
+
+class UnknownGroupError(InputError):
+    """No such group."""
+
+
+class GroupNotEmptyError(InputError):
+    """The group has members; it can be reset and deleted only without."""
 
 
 class UnknownRequestError(InputError):

@@ -43,6 +43,8 @@ _PROBLEMS: dict[type[MainstemError], _Problem] = {
     errors.UnknownTopicError: _Problem("unknown-topic", 404, "No such topic"),
     errors.TopicExistsError: _Problem("topic-exists", 409, "The topic exists already"),
     errors.UnknownViewError: _Problem("unknown-view", 404, "No such view"),
+    errors.UnknownGroupError: _Problem("unknown-group", 404, "No such group"),
+    errors.GroupNotEmptyError: _Problem("group-not-empty", 409, "The group has members"),
     errors.UnknownRequestError: _Problem("unknown-request", 404, "No such request"),
     errors.RequestExpiredError: _Problem("request-expired", 410, "The request is too old"),
     errors.RecordTooLargeError: _Problem("record-too-large", 413, "The record is too large"),

@@ -41,6 +41,7 @@ from tests.gateway.served import listening_on, served
 from tests.test_problems import ERROR_CLASSES, example
 
 TOPIC = "described"
+CHANGED = "changed"  # a topic that requests may change
 SUBJECT = "described-value"
 CHECKS = [
     status_code_conformance,
@@ -79,6 +80,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     directory = tmp_path_factory.mktemp("described")
     with EmbeddedBroker() as broker, Log(broker.bootstrap, timeout_s=10) as log:
         deploy(declared(), log)
+        log.create_topic(CHANGED, partitions=1)
         text = '{"type": "record", "name": "Described", "fields": []}'
         Registry(log).register(SUBJECT, SchemaRequest("AVRO", text), normalize=False)
         log.append_many(TOPIC, [(key, {"id": key, "name": f"name {key}", "friend": "a"}) for key in "abc"])
@@ -107,7 +109,8 @@ def name_of(operation: Any) -> str:
 
 def aimed(case: Any, view: str) -> None:
     """Let a request name what there is, and not wait for what never comes."""
-    names = {"topic": TOPIC, "view": "victim" if case.method == "DELETE" else view}
+    is_change = "/configs" in case.path or "/partitions" in case.path or case.method == "DELETE"
+    names = {"topic": CHANGED if is_change else TOPIC, "view": "victim" if case.method == "DELETE" else view}
     names |= {"subject": SUBJECT, "version": "latest", "schema_id": "1"}
     for name in set(case.path_parameters or {}) & set(names):
         case.path_parameters[name] = names[name]

@@ -13,6 +13,8 @@ from mainstem.protocol.errors import ErrorCode, describe
 _CODES: Final[tuple[tuple[type[errors.MainstemError], ErrorCode], ...]] = (
     (errors.UnknownTopicError, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     (errors.TopicExistsError, ErrorCode.TOPIC_ALREADY_EXISTS),
+    (errors.UnknownGroupError, ErrorCode.GROUP_ID_NOT_FOUND),
+    (errors.GroupNotEmptyError, ErrorCode.NON_EMPTY_GROUP),
     (errors.RecordListTooLargeError, ErrorCode.RECORD_LIST_TOO_LARGE),
     (errors.RecordTooLargeError, ErrorCode.MESSAGE_TOO_LARGE),
     (errors.InvalidRecordError, ErrorCode.INVALID_RECORD),

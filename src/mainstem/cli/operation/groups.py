@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from mainstem.cli import options
 from mainstem.cli.connect import connect
 from mainstem.cli.output import confirm, note, out, out_json, out_rows, out_table
-
-if TYPE_CHECKING:
-    from mainstem.client.admin.group_admin import GroupDescription, OffsetChange
 
 app = typer.Typer(help="List, describe, reset and delete groups.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -37,9 +34,10 @@ def list_groups(bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP, json: 
 @app.command()
 def describe(group: Name, bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP, json: options.Json = False) -> None:
     """One group: its members, and for each partition what is committed and how far the group is behind."""
+    from mainstem.gateway.topics.topic_json import group_description_json
+
     with connect(bootstrap) as log:
-        description = log.group_admin.describe(group)
-    document = _document(description)
+        document = group_description_json(log.group_admin.describe(group))
     if json:
         out_json(document)
         return
@@ -69,14 +67,14 @@ def reset(
 ) -> None:
     """Move the offsets of a group without members; without --execute, only shows the new offsets."""
     from mainstem.gateway.topics.reads import moment
-    from mainstem.model import Position
+    from mainstem.gateway.topics.topic_json import offset_change_json
 
     with connect(bootstrap) as log:
-        where = Position.parse(to) if "/" in to else moment(to, "")
+        where = moment(to)
         changes = log.group_admin.plan_reset(group, where, topic or ())
         if execute:
             log.group_admin.set_offsets(group, {change.topic_partition: change.after for change in changes})
-    rows = [_change(change) for change in changes]
+    rows = [offset_change_json(change) for change in changes]
     if json:
         out_json({"group": group, "executed": execute, "partitions": rows})
         return
@@ -101,43 +99,3 @@ def delete(
         out_json({"deleted": group})
     else:
         out(f"deleted {group}")
-
-
-def _document(description: GroupDescription) -> dict[str, Any]:
-    group = description.group
-    return {
-        "group": group.name,
-        "type": group.kind,
-        "state": group.state,
-        "lag": sum(each.lag or 0 for each in description.progress),
-        "members": [
-            {
-                "member": member.member_id,
-                "instance": member.instance_id,
-                "client": member.client_id,
-                "host": member.host,
-                "partitions": [str(tp) for tp in sorted(member.assigned)],
-            }
-            for member in group.members
-        ],
-        "partitions": [
-            {
-                "topic": each.topic_partition.topic,
-                "partition": each.topic_partition.partition,
-                "committed": each.committed,
-                "end": each.end,
-                "lag": each.lag,
-                "member": each.member_id,
-            }
-            for each in description.progress
-        ],
-    }
-
-
-def _change(change: OffsetChange) -> dict[str, Any]:
-    return {
-        "topic": change.topic_partition.topic,
-        "partition": change.topic_partition.partition,
-        "before": change.before,
-        "after": change.after,
-    }

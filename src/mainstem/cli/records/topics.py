@@ -1,4 +1,4 @@
-"""``mainstem topics``: list, create, describe, delete."""
+"""``mainstem topics``: list, create, describe, alter, delete."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mainstem.cli.output import confirm, out, out_json, out_rows, out_table
 if TYPE_CHECKING:
     from mainstem.client.log import Log
 
-app = typer.Typer(help="List, create, describe and delete topics.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="List, create, describe, alter and delete topics.", no_args_is_help=True, rich_markup_mode=None)
 
 Name = Annotated[str, typer.Argument(metavar="TOPIC")]
 
@@ -71,6 +71,41 @@ def describe(topic: Name, bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTR
     for name, value in document.items():
         out(f"{name}: {value}")
     out_table(["config", "value"], sorted(configs.items()))
+
+
+@app.command()
+def alter(
+    topic: Name,
+    config: Annotated[
+        list[str] | None, typer.Option("--config", metavar="NAME=VALUE", help="A topic config to set; repeatable.")
+    ] = None,
+    reset: Annotated[
+        list[str] | None, typer.Option("--reset", metavar="NAME", help="A config to give its default; repeatable.")
+    ] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", min=1, help="Add empty partitions, up to this number.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and show the configs, but change nothing.")] = False,
+    bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
+    json: options.Json = False,
+) -> None:
+    """Change a topic's configs, or add partitions; keys may then belong to other partitions."""
+    configs = dict(_setting(text) for text in config or ())
+    if not configs and not reset and partitions is None:
+        raise typer.BadParameter("say what to change: --config, --reset or --partitions")
+    with connect(bootstrap) as log:
+        admin = log.cluster_admin
+        changes = admin.change_topic_configs(topic, configs, reset or (), validate_only=dry_run)
+        if partitions is not None and not dry_run:
+            admin.add_partitions(topic, partitions)
+    rows = [{"config": each.name, "before": each.before, "after": each.after} for each in changes]
+    if json:
+        out_json({"topic": topic, "changes": rows, "partitions": partitions, "executed": not dry_run})
+        return
+    if rows:
+        out_rows(rows)
+    if partitions is not None and not dry_run:
+        out(f"{topic} has {partitions} partitions")
 
 
 @app.command()

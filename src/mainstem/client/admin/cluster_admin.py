@@ -5,14 +5,15 @@ Safe from any thread, as the log is. Raises LogUnavailableError when the log can
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from mainstem.client.admin.inventory import TopicSummary, inventory
+from mainstem.client.read.start import partitions_of
 from mainstem.client.wire.admin.configs import BrokerSetting, broker_settings
 from mainstem.client.wire.cluster.cluster import WireClient
-from mainstem.client.wire.cluster.topics import set_topic_configs
+from mainstem.client.wire.cluster.topics import set_partition_count, set_topic_configs, topic_configs
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,15 @@ class BrokerDescription:
     address: str
     is_controller: bool
     settings: tuple[BrokerSetting, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """The change of one config of a topic. None: a secret, or a default that is not known yet."""
+
+    name: str
+    before: str | None
+    after: str | None
 
 
 class ClusterAdmin:
@@ -61,3 +71,28 @@ class ClusterAdmin:
         """Set configs of a topic; others stay as they are. Raises UnknownTopicError, ConfigError."""
         with self._borrow() as client:
             set_topic_configs(client, topic, configs)
+
+    def change_topic_configs(
+        self, topic: str, configs: Mapping[str, str], reset: Sequence[str] = (), *, validate_only: bool = False
+    ) -> list[ConfigChange]:
+        """Set configs of a topic, and give those of ``reset`` their defaults again; return the changes.
+
+        ``validate_only``: check and tell, but change nothing; ``after`` of a reset is then None. Raises
+        UnknownTopicError, and ConfigError for a config that the log lacks or a value that it refuses.
+        """
+        names = [*configs, *reset]
+        with self._borrow() as client:
+            before = topic_configs(client, topic, names)
+            set_topic_configs(client, topic, configs, reset=reset, validate_only=validate_only)
+            after = {**configs} if validate_only else topic_configs(client, topic, names)
+        return [ConfigChange(name, before.get(name), after.get(name)) for name in names]
+
+    def add_partitions(self, topic: str, count: int) -> int:
+        """Let a topic have ``count`` partitions; return how many it had. The new ones are empty.
+
+        Keys may belong to other partitions afterwards. Raises UnknownTopicError, ConfigError when it has as many.
+        """
+        with self._borrow() as client:
+            had = len(partitions_of(client, [topic]))
+            set_partition_count(client, topic, count)
+        return had

@@ -62,7 +62,7 @@ class GroupAdmin:
         self._borrow = borrow
 
     def describe(self, name: str) -> GroupDescription:
-        """A group with its members and its lag, partition by partition. Raises InputError: there is no such group."""
+        """A group with its members and its lag, partition by partition. Raises UnknownGroupError."""
         with self._borrow() as client:
             group = wire.describe_group(client, name)
             committed = committed_offsets(client, name) if group.kind != "share" else Position({})
@@ -77,7 +77,7 @@ class GroupAdmin:
         )
 
     def delete(self, name: str) -> None:
-        """Delete a group and what it committed. Raises InputError when it has members, or is not there."""
+        """Delete a group and what it committed. Raises GroupNotEmptyError, UnknownGroupError."""
         with self._borrow() as client:
             wire.delete_group(client, name)
 
@@ -101,6 +101,6 @@ class GroupAdmin:
         return [OffsetChange(tp, committed.get(tp), start[tp]) for tp in sorted(start)]
 
     def set_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Let a group begin there. Raises InputError when it has members."""
+        """Let a group begin there. Raises GroupNotEmptyError when it has members."""
         with self._borrow() as client:
             wire.commit_offsets(client, name, offsets)

@@ -28,6 +28,12 @@ class NoQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class ConfirmQuery(NoQuery):
+    """The consent to a deletion."""
+
+    confirm: str = Field("", description="the name of what is deleted, once more")
+
+
 class WaitQuery(NoQuery):
     """How fresh the answer has to be, and how long to wait for that."""
 

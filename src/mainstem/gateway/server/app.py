@@ -22,6 +22,7 @@ from mainstem.gateway.http.description_page import add_description_page
 from mainstem.gateway.http.problem_pages import problem_pages_router
 from mainstem.gateway.http.problem_responses import install
 from mainstem.gateway.operation.config_routes import config_router
+from mainstem.gateway.operation.group_routes import group_router
 from mainstem.gateway.operation.log_metrics import LogMetrics, metrics_router
 from mainstem.gateway.operation.operation_routes import operation_router
 from mainstem.gateway.registry.registry_app import PREFIX, add_registry_errors, registry_router
@@ -29,6 +30,7 @@ from mainstem.gateway.requests.request_routes import RequestRoutes
 from mainstem.gateway.streams.browser_module import browser_router
 from mainstem.gateway.streams.event_stream import Streams
 from mainstem.gateway.streams.stream_routes import stream_router
+from mainstem.gateway.topics.topic_changes import topic_changes_router
 from mainstem.gateway.topics.topic_routes import topic_router
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.gateway.views.view_routes import view_router
@@ -60,11 +62,13 @@ def create_app(
     streams.at_end(requests.end)
     routers = (
         topic_router(log),
+        topic_changes_router(log),
         requests.router(),
         stream_router(log, streams),
         browser_router(),
         view_router(views),
         operation_router(log),
+        group_router(log),
         config_router(log, limits),
         metrics_router(metrics, views, log),
         registry_router(log),

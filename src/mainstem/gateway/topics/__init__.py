@@ -1,6 +1,7 @@
 """Topics over HTTP.
 
 * ``topic_routes``: append, read, list, describe
+* ``topic_changes``: create, change and delete topics
 * ``topic_json``: topics and groups as JSON
 * ``record_json``: records as JSON
 * ``reads``: bounded reads

@@ -70,10 +70,11 @@ def read(log: Log, what: BoundedRead, encoded: EncodedRecords) -> ReadAnswer:
     return ReadAnswer(records, reader.position, damaged=damaged)
 
 
-def moment(words: str, topic: str) -> Moment:
+def moment(words: str, topic: str | None = None) -> Moment:
     """Parse ``earliest``, ``latest``, an offset, a position or a time (ISO 8601).
 
-    Raises PositionError for a position of another topic, and InputError for any other text.
+    Raises PositionError for a position of another topic than ``topic``, if that is given, and InputError for any other
+    text.
     """
     if words in ("earliest", "latest"):
         return words
@@ -81,7 +82,7 @@ def moment(words: str, topic: str) -> Moment:
         return int(words)
     if "/" in words:
         position = Position.parse(words)
-        strangers = position.topics - {topic}
+        strangers = position.topics - {topic} if topic is not None else ()
         if strangers:
             raise PositionError(f"the position names {', '.join(sorted(strangers))}; this is a read of {topic}")
         return position

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mainstem.client.admin.group_admin import GroupDescription, OffsetChange
 from mainstem.client.admin.inventory import TopicSummary
 from mainstem.client.log import GroupInfo, TopicDescription, TopicInfo
 
@@ -48,3 +49,45 @@ def summary_json(summary: TopicSummary) -> dict[str, Any]:
 def group_json(group: GroupInfo) -> dict[str, Any]:
     """A consumer group with how far it is."""
     return {"name": group.name, "state": group.state, "committed": str(group.committed), "lag": group.lag}
+
+
+def group_description_json(description: GroupDescription) -> dict[str, Any]:
+    """A group with its members, and how far it is in each partition."""
+    group = description.group
+    return {
+        "group": group.name,
+        "type": group.kind,
+        "state": group.state,
+        "lag": sum(each.lag or 0 for each in description.progress),
+        "members": [
+            {
+                "member": member.member_id,
+                "instance": member.instance_id,
+                "client": member.client_id,
+                "host": member.host,
+                "partitions": [str(tp) for tp in sorted(member.assigned)],
+            }
+            for member in group.members
+        ],
+        "partitions": [
+            {
+                "topic": each.topic_partition.topic,
+                "partition": each.topic_partition.partition,
+                "committed": each.committed,
+                "end": each.end,
+                "lag": each.lag,
+                "member": each.member_id,
+            }
+            for each in description.progress
+        ],
+    }
+
+
+def offset_change_json(change: OffsetChange) -> dict[str, Any]:
+    """The change that a reset makes to one partition."""
+    return {
+        "topic": change.topic_partition.topic,
+        "partition": change.topic_partition.partition,
+        "before": change.before,
+        "after": change.after,
+    }

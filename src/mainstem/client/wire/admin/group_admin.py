@@ -12,7 +12,7 @@ from mainstem.client.failures import error_of
 from mainstem.client.wire.admin.groups import list_groups
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.cluster.coordinated import GROUP, ask_coordinator
-from mainstem.errors import InputError
+from mainstem.errors import GroupNotEmptyError, UnknownGroupError
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, Member
@@ -50,10 +50,10 @@ class DescribedGroup(NamedTuple):
 
 
 def describe_group(client: WireClient, name: str) -> DescribedGroup:
-    """One group with its members. Raises InputError when there is no such group."""
+    """One group with its members. Raises UnknownGroupError."""
     listed = {group.name: group for group in list_groups(client)}.get(name)
     if listed is None:
-        raise InputError(f"there is no group {name!r}; mainstem groups list shows the groups")
+        raise UnknownGroupError(f"there is no group {name!r}; mainstem groups list shows the groups")
     kind = listed.kind.lower() or "classic"
     if kind == "consumer":
         return DescribedGroup(name, kind, listed.state, _consumer_members(client, name))
@@ -120,22 +120,22 @@ def assigned_by(assignment: bytes) -> frozenset[TopicPartition]:
 
 
 def delete_group(client: WireClient, name: str) -> None:
-    """Delete a group and its committed offsets. Raises InputError when it has members, or is not there."""
+    """Delete a group and its committed offsets. Raises GroupNotEmptyError, UnknownGroupError."""
     request = DeleteGroupsRequest(groups_names=[name])
     answer = ask_coordinator(
         client, request, name, GROUP, lambda answer: [each.error_code for each in answer.results], resends=False
     )
     (result,) = answer.results
     if result.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-        raise InputError(f"there is no group {name!r}; mainstem groups list shows the groups")
+        raise UnknownGroupError(f"there is no group {name!r}; mainstem groups list shows the groups")
     if result.error_code == ErrorCode.NON_EMPTY_GROUP:
-        raise InputError(f"group {name!r} has members: stop them first")
+        raise GroupNotEmptyError(f"group {name!r} has members: stop them first")
     if result.error_code != ErrorCode.NONE:
         raise error_of(result.error_code, f"group {name!r} cannot be deleted")
 
 
 def commit_offsets(client: WireClient, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Set the committed offsets of a group without members. Raises InputError when it has some."""
+    """Set the committed offsets of a group without members. Raises GroupNotEmptyError when it has some."""
     by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
     for tp, offset in offsets.items():
         item = OffsetCommitRequestPartition(
@@ -151,7 +151,7 @@ def commit_offsets(client: WireClient, name: str, offsets: Mapping[TopicPartitio
     answer = ask_coordinator(client, request, name, GROUP, _codes, version_max=_COMMIT_BY_NAME_MAX)
     for code in _codes(answer):
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
-            raise InputError(f"group {name!r} has members: stop them first")
+            raise GroupNotEmptyError(f"group {name!r} has members: stop them first")
         if code != ErrorCode.NONE:
             raise error_of(code, f"the offsets of group {name!r} cannot be set")
 

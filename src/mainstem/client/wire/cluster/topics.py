@@ -9,6 +9,7 @@ from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.cluster.metadata import TopicMetadata
 from mainstem.errors import TopicExistsError
 from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from mainstem.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from mainstem.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -19,7 +20,7 @@ from mainstem.protocol.messages.incremental_alter_configs import (
 )
 
 _TOPIC_RESOURCE = 2
-_SET = 0
+_SET, _RESET = 0, 1  # Kafka's SET and DELETE
 _BROKERS_DEFAULT = -1
 
 
@@ -83,10 +84,36 @@ def topic_configs(client: WireClient, name: str, keys: Iterable[str] | None = No
     return configs
 
 
-def set_topic_configs(client: WireClient, name: str, configs: Mapping[str, str]) -> None:
-    """Set configs of a topic; others stay. Raises UnknownTopicError, ConfigError for a config that the log lacks."""
+def set_topic_configs(
+    client: WireClient,
+    name: str,
+    configs: Mapping[str, str],
+    *,
+    reset: Iterable[str] = (),
+    validate_only: bool = False,
+) -> None:
+    """Set configs of a topic, and give those of ``reset`` their defaults again; others stay.
+
+    ``validate_only``: change nothing. Raises UnknownTopicError, ConfigError for a config that the log lacks.
+    """
     changes = [AlterableConfig(name=key, config_operation=_SET, value=value) for key, value in configs.items()]
+    changes += [AlterableConfig(name=key, config_operation=_RESET, value=None) for key in reset]
     resource = AlterConfigsResource(resource_type=_TOPIC_RESOURCE, resource_name=name, configs=changes)
-    for result in client.request(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)).responses:
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    for result in client.request(request).responses:
         if result.error_code != ErrorCode.NONE:
             raise error_of(result.error_code, f"topic {name!r} cannot be changed", result.error_message)
+
+
+def set_partition_count(client: WireClient, name: str, count: int) -> None:
+    """Add empty partitions, up to ``count``, and return when they can be used.
+
+    Raises UnknownTopicError, ConfigError when the topic has as many or more.
+    """
+    topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+    request = CreatePartitionsRequest(topics=[topic], timeout_ms=int(client.timeout_s * 1000), validate_only=False)
+    answer = client.request(request, codes=lambda answer: [result.error_code for result in answer.results])
+    for result in answer.results:
+        if result.error_code != ErrorCode.NONE:
+            raise error_of(result.error_code, f"topic {name!r} cannot have {count} partitions", result.error_message)
+    client.metadata([name], wait=True)

@@ -22,6 +22,7 @@ from mainstem.gateway.http.json_responses import json_response
 from mainstem.gateway.http.queries import ConfirmQuery, NoQuery
 from mainstem.gateway.topics.topic_json import topic_json
 from mainstem.gateway.topics.topic_routes import check_name
+from mainstem.model import is_topic_name
 
 _THREADS_MAX: Final = 4
 _CONFIGS_MAX: Final = 100
@@ -72,7 +73,8 @@ def topic_changes_router(log: Log) -> Routes:
     )
     async def create(http: Request, _: Annotated[NoQuery, Query()]) -> Response:
         body = await read_json(http, NewTopicBody)
-        check_name(body.name)
+        if not is_topic_name(body.name):
+            raise InputError(f"{body.name[:100]!r} cannot name a topic: use letters, digits, '.', '_' and '-'")
         made = await workers.run(log.create_topic, body.name, partitions=body.partitions, configs=body.configs)
         return json_response(topic_json(made), status=201)
 

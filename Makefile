@@ -117,6 +117,12 @@ docs: $(READY) ## Build the documentation site in build/site, and check its link
 lock: $(READY) ## Resolve the dependencies again, into requirements/lock.txt
 	scripts/lock
 
+.PHONY: dist
+dist: $(READY) ## Build the wheel and the source archive into dist/, with the same bytes each time
+	@rm -rf dist
+	@SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/hatchling build -d dist
+	@cd dist && sha256sum *
+
 .PHONY: clean
 clean: ## Remove the virtual environment, caches and the demo's data
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis mainstem-data

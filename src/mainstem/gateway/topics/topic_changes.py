@@ -62,6 +62,7 @@ class PartitionsBody(BaseModel):
 def topic_changes_router(log: Log) -> Routes:
     """``POST /topics``, and what changes one topic."""
     router, workers = Routes("topics"), Workers(_THREADS_MAX)
+    _add_configs_and_partitions(router, log, workers)
 
     @router.declare(
         "POST",
@@ -87,6 +88,10 @@ def topic_changes_router(log: Log) -> Routes:
         await workers.run(log.delete_topic, topic)
         return json_response({"deleted": topic})
 
+    return router
+
+
+def _add_configs_and_partitions(router: Routes, log: Log, workers: Workers) -> None:
     @router.declare(
         "PATCH",
         "/topics/{topic}/configs",
@@ -118,8 +123,6 @@ def topic_changes_router(log: Log) -> Routes:
         body = await read_json(http, PartitionsBody)
         had = await workers.run(log.cluster_admin.add_partitions, topic, body.partitions)
         return json_response({"topic": topic, "before": had, "partitions": body.partitions})
-
-    return router
 
 
 def require_confirmation(given: str, name: str) -> None:

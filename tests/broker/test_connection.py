@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -181,8 +182,11 @@ async def test_a_connection_on_which_nothing_happens_is_closed_but_not_one_that_
     assert (await task).error_code == 0
 
 
-@pytest.mark.parametrize("turns", range(5))
-def test_a_client_that_arrives_while_the_broker_stops_is_let_go(tmp_path: Path, turns: int) -> None:
+@pytest.mark.parametrize("turns", range(6))
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_a_client_that_arrives_while_the_broker_stops_is_let_go(
+    tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop], turns: int
+) -> None:
     async def stop_during_the_accept() -> bytes:
         broker = Broker(BrokerConfig(data_dir=tmp_path, listeners=(Listener(Protocol.PLAINTEXT, "127.0.0.1", 0),)))
         address = await broker.start()
@@ -196,5 +200,5 @@ def test_a_client_that_arrives_while_the_broker_stops_is_let_go(tmp_path: Path, 
             except ConnectionResetError:
                 return b""
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         assert runner.run(stop_during_the_accept()) == b""

@@ -81,3 +81,29 @@ def test_a_deletion_that_is_not_confirmed_changes_nothing_and_says_so(
     done = command.run("topics", "delete", mainstem_topic)
     assert (done.code, "not confirmed: nothing was changed" in done.err) == (1, True)
     assert command.run("topics", "describe", mainstem_topic).code == 0
+
+
+def test_a_topic_is_altered_whole_or_not_at_all(command: Commands, mainstem_log: Log) -> None:
+    mainstem_log.create_topic("alter-me", partitions=2, configs={"retention.ms": "60000"})
+    change = ("topics", "alter", "alter-me", "--config", "retention.ms=1000", "--partitions", "3")
+    planned = command.run(*change, "--dry-run")
+    assert "60000" in planned.out
+    assert "1000" in planned.out
+    assert "partitions: 2 before, 3 after" in planned.out
+    assert "nothing was changed" in planned.err
+    assert mainstem_log.describe_topic("alter-me").configs["retention.ms"] == "60000"
+    assert mainstem_log.topics()["alter-me"].partitions == 2
+
+    refused = command.run(*change[:-1], "2")
+    assert refused.code == 1
+    assert mainstem_log.describe_topic("alter-me").configs["retention.ms"] == "60000", (
+        "the partitions are refused first"
+    )
+
+    assert command.run(*change).code == 0
+    assert mainstem_log.describe_topic("alter-me").configs["retention.ms"] == "1000"
+    assert mainstem_log.topics()["alter-me"].partitions == 3
+    assert command.run("topics", "alter", "alter-me", "--reset", "retention.ms").code == 0
+    assert mainstem_log.describe_topic("alter-me").configs["retention.ms"] == "604800000"
+    assert "say what to change" in command.run("topics", "alter", "alter-me").error
+    assert "no-such" in command.run("topics", "alter", "no-such", "--partitions", "3").error

@@ -61,6 +61,10 @@ def test_a_topic_is_made_changed_and_deleted(api: httpx.Client, log: Log) -> Non
     is_problem(api.patch("/topics/made/configs", json=both), 400, "segment.ms")
     is_problem(api.patch("/topics/nope/configs", json={"set": {"segment.ms": "1000000"}}), 404, "nope")
 
+    is_problem(api.patch("/topics/made/configs", json={}), 400, "nothing to change")
+
+    planned = api.post("/topics/made/partitions", json={"partitions": 3, "dry_run": True}).json()
+    assert (planned["before"], planned["executed"], log.topics()["made"].partitions) == (2, False, 2)
     assert api.post("/topics/made/partitions", json={"partitions": 3}).json()["before"] == 2
     assert log.topics()["made"].partitions == 3
     is_problem(api.post("/topics/made/partitions", json={"partitions": 3}), 400, "3")

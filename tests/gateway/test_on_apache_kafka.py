@@ -21,6 +21,7 @@ from tests.gateway.answering import working
 from tests.gateway.served import listening_on, served
 from tests.gateway.test_bad_input import is_problem
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.maven
 TOPIC = "people"
@@ -111,3 +112,26 @@ def test_it_tells_topics_groups_and_settings(api: httpx.Client, log: Log) -> Non
     assert api.get("/groups").status_code == api.get("/pipelines").status_code == api.get("/healthz").status_code == 200
     [broker] = api.get("/config").json()["brokers"]
     assert "log.retention.hours" in [config["name"] for config in broker["configs"]]
+
+
+def test_topics_and_groups_are_administered(api: httpx.Client, log: Log) -> None:
+    assert api.post("/topics", json={"name": "made", "partitions": 1}).status_code == 201
+    change = {"set": {"retention.ms": "60000"}, "dry_run": True}
+    assert api.patch("/topics/made/configs", json=change).json()["changes"][0]["after"] == "60000"
+    assert api.patch("/topics/made/configs", json=change | {"dry_run": False}).status_code == 200
+    eventually(lambda: log.describe_topic("made").configs["retention.ms"] == "60000", "the config is set")
+    is_problem(api.patch("/topics/made/configs", json={"set": {"retention.mss": "1"}}), 400, "retention.mss")
+    assert api.post("/topics/made/partitions", json={"partitions": 2, "dry_run": True}).json()["before"] == 1
+    assert api.post("/topics/made/partitions", json={"partitions": 2}).json()["executed"]
+    eventually(lambda: log.topics()["made"].partitions == 2, "there is a new partition")
+    is_problem(api.post("/topics/made/partitions", json={"partitions": 1}), 400)
+
+    log.append("made", "a", partition=0)
+    reset = {"to": "latest", "topics": ["made"]}
+    assert api.post("/groups/moved/reset", json=reset).json()["executed"]
+    committed = {each["partition"]: each["committed"] for each in api.get("/groups/moved").json()["partitions"]}
+    assert committed == {0: 1, 1: 0}
+    assert api.delete("/groups/moved", params={"confirm": "moved"}).status_code == 200
+    is_problem(api.get("/groups/moved"), 404, "moved")
+    assert api.delete("/topics/made", params={"confirm": "made"}).status_code == 200
+    eventually(lambda: "made" not in log.topics(), "the topic is gone")

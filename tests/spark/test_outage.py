@@ -55,7 +55,6 @@ def test_a_query_outwaits_a_log_that_is_away_and_says_when_it_is_away_for_good(
 ) -> None:
     from pyspark.errors import StreamingQueryException
 
-    spark.createDataFrame([(0,)], "number INT")  # makes this session the active one, where a query's sink is looked up
     with LogProcess(tmp_path / "data") as process:
         with Log(process.bootstrap) as log:
             log.create_topic("numbers", partitions=2)

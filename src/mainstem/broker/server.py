@@ -34,6 +34,7 @@ _LOG: Final = logging.getLogger("mainstem.broker")
 _CHECKPOINT_INTERVAL_S: Final = 1.0
 _IDLE_CHECK_INTERVAL_S: Final = 1.0
 _BACKLOG: Final = 1024
+_TURNS_OF_AN_ACCEPT: Final = 3
 
 
 class Broker:
@@ -153,8 +154,21 @@ class Broker:
             tls_server.close()
         self._tls_servers.clear()
 
+    async def _finish_accepts(self) -> None:
+        """Accept nothing more, and wait until the sockets that were accepted are connections.
+
+        For asyncio's own loop, which forgets them, open, when their server closes. uvloop makes them at once.
+        """
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, asyncio.SelectorEventLoop):
+            for listening in (each for server in self._servers for each in server.sockets):
+                loop.remove_reader(listening.fileno())
+            for _ in range(_TURNS_OF_AN_ACCEPT):
+                await asyncio.sleep(0)
+
     async def stop(self) -> None:
         """Close the connections, make everything durable, and release the directory."""
+        await self._finish_accepts()
         self._close_servers()
         await self._chores.stop()
         for connection in list(self.connections):

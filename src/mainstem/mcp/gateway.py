@@ -28,7 +28,7 @@ class McpGateway:
     """One gateway. ``bytes_max`` bounds the data of an answer. Thread-safe."""
 
     def __init__(self, url: str, *, bytes_max: int) -> None:
-        """Raises ConfigError for an address that is none."""
+        """Raises ConfigError for an invalid address."""
         self._http = JsonHttp(url, answer_bytes_max=_GATEWAY_BYTES_MAX)
         self._bytes_max = bytes_max - _ENVELOPE_BYTES
 

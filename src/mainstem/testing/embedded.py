@@ -18,8 +18,6 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Final
 
-import uvloop
-
 from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.security.listeners import Listener, Protocol
 from mainstem.broker.server import Broker
@@ -124,9 +122,9 @@ class EmbeddedBroker:
 
     def _run(self, started: Future[int]) -> None:
         try:
-            # The loop of the product: asyncio's own forgets a socket that it has accepted when the server closes.
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                runner.run(self._serve(started))
+            # Not on uvloop: it runs Python's handlers of forks in each process that it starts, and those of py4j and
+            # others would close the connections of the program around this broker.
+            asyncio.run(self._serve(started))
         except BaseException as error:
             if started.done():
                 raise

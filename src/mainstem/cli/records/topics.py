@@ -9,7 +9,7 @@ import typer
 
 from mainstem.cli import options
 from mainstem.cli.connect import connect
-from mainstem.cli.output import confirm, out, out_json, out_rows, out_table
+from mainstem.cli.output import confirm, note, out, out_json, out_rows, out_table
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
@@ -85,7 +85,7 @@ def alter(
     partitions: Annotated[
         int | None, typer.Option("--partitions", min=1, help="Add empty partitions, up to this number.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and show the configs, but change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and show the changes, but do nothing.")] = False,
     bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
     json: options.Json = False,
 ) -> None:
@@ -95,7 +95,11 @@ def alter(
         raise typer.BadParameter("say what to change: --config, --reset or --partitions")
     with connect(bootstrap) as log:
         admin = log.cluster_admin
-        changes = admin.change_topic_configs(topic, configs, reset or (), validate_only=dry_run)
+        # The log's refusal of the partitions comes before the configs are changed.
+        had = None if partitions is None else admin.add_partitions(topic, partitions, validate_only=True)
+        changes = []
+        if configs or reset:
+            changes = admin.change_topic_configs(topic, configs, reset or (), validate_only=dry_run)
         if partitions is not None and not dry_run:
             admin.add_partitions(topic, partitions)
     rows = [{"config": each.name, "before": each.before, "after": each.after} for each in changes]
@@ -104,8 +108,10 @@ def alter(
         return
     if rows:
         out_rows(rows)
-    if partitions is not None and not dry_run:
-        out(f"{topic} has {partitions} partitions")
+    if partitions is not None:
+        out(f"partitions: {had} before, {partitions} after")
+    if dry_run:
+        note("nothing was changed; leave --dry-run out to do it")
 
 
 @app.command()

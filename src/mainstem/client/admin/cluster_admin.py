@@ -80,19 +80,21 @@ class ClusterAdmin:
         ``validate_only``: check and tell, but change nothing; ``after`` of a reset is then None. Raises
         UnknownTopicError, and ConfigError for a config that the log lacks or a value that it refuses.
         """
-        names = [*configs, *reset]
+        names = [*configs, *dict.fromkeys(reset)]
         with self._borrow() as client:
             before = topic_configs(client, topic, names)
-            set_topic_configs(client, topic, configs, reset=reset, validate_only=validate_only)
+            set_topic_configs(client, topic, configs, reset=names[len(configs) :], validate_only=validate_only)
             after = {**configs} if validate_only else topic_configs(client, topic, names)
         return [ConfigChange(name, before.get(name), after.get(name)) for name in names]
 
-    def add_partitions(self, topic: str, count: int) -> int:
+    def add_partitions(self, topic: str, count: int, *, validate_only: bool = False) -> int:
         """Let a topic have ``count`` partitions; return how many it had. The new ones are empty.
+
+        ``validate_only``: check, and change nothing.
 
         Keys may belong to other partitions afterwards. Raises UnknownTopicError, ConfigError when it has as many.
         """
         with self._borrow() as client:
             had = len(partitions_of(client, [topic]))
-            set_partition_count(client, topic, count)
+            set_partition_count(client, topic, count, validate_only=validate_only)
         return had

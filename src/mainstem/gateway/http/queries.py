@@ -31,7 +31,7 @@ class NoQuery(BaseModel):
 class ConfirmQuery(NoQuery):
     """The consent to a deletion."""
 
-    confirm: str = Field("", description="the name of what is deleted, once more")
+    confirm: str = Field("", description="the name of the topic or group again")
 
 
 class WaitQuery(NoQuery):

@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from mainstem.client.admin.group_admin import OffsetChange
 from mainstem.client.log import Log
-from mainstem.client.read.start import Moment
 from mainstem.gateway.access.access_rules import ADMIN_ALL, READ_ALL
 from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.http.blocking import Workers
@@ -64,8 +63,7 @@ def group_router(log: Log) -> Routes:
     )
     async def reset(group: str, http: Request, _: Annotated[NoQuery, Query()]) -> Response:
         body = await read_json(http, ResetBody)
-        where = moment(body.to)
-        changes = await workers.run(_reset, log, group, where, body)
+        changes = await workers.run(_reset, log, group, body)
         shown = [offset_change_json(each) for each in changes]
         return json_response({"group": group, "executed": not body.dry_run, "partitions": shown})
 
@@ -84,8 +82,8 @@ def group_router(log: Log) -> Routes:
     return router
 
 
-def _reset(log: Log, group: str, where: Moment, body: ResetBody) -> list[OffsetChange]:
-    changes = log.group_admin.plan_reset(group, where, body.topics)
+def _reset(log: Log, group: str, body: ResetBody) -> list[OffsetChange]:
+    changes = log.group_admin.plan_reset(group, moment(body.to), body.topics)
     if not body.dry_run:
         log.group_admin.set_offsets(group, {each.topic_partition: each.after for each in changes})
     return changes

@@ -52,11 +52,12 @@ class ConfigsBody(BaseModel):
 
 
 class PartitionsBody(BaseModel):
-    """How many partitions the topic shall have."""
+    """The number of partitions that the topic gets. ``dry_run``: check, and change nothing."""
 
     model_config = ConfigDict(extra="forbid")
 
     partitions: int = Field(ge=1, le=PARTITIONS_MAX)
+    dry_run: bool = False
 
 
 def topic_changes_router(log: Log) -> Routes:
@@ -105,6 +106,8 @@ def _add_configs_and_partitions(router: Routes, log: Log, workers: Workers) -> N
         body = await read_json(http, ConfigsBody)
         if both := sorted({*body.set} & {*body.reset}):
             raise InputError(f"set and reset both name {both[0][:100]!r}: name it in one of them")
+        if not body.set and not body.reset:
+            raise InputError("nothing to change: give configs in set or reset")
         admin = log.cluster_admin
         changes = await workers.run(admin.change_topic_configs, topic, body.set, body.reset, validate_only=body.dry_run)
         shown = [{"name": each.name, "before": each.before, "after": each.after} for each in changes]
@@ -121,11 +124,13 @@ def _add_configs_and_partitions(router: Routes, log: Log, workers: Workers) -> N
     async def add_partitions(topic: str, http: Request, _: Annotated[NoQuery, Query()]) -> Response:
         check_name(topic)
         body = await read_json(http, PartitionsBody)
-        had = await workers.run(log.cluster_admin.add_partitions, topic, body.partitions)
-        return json_response({"topic": topic, "before": had, "partitions": body.partitions})
+        add = log.cluster_admin.add_partitions
+        had = await workers.run(add, topic, body.partitions, validate_only=body.dry_run)
+        shown = {"topic": topic, "before": had, "partitions": body.partitions, "executed": not body.dry_run}
+        return json_response(shown)
 
 
 def require_confirmation(given: str, name: str) -> None:
-    """Raise InputError unless the caller has given the name of what is deleted once more."""
+    """Raise InputError unless the caller has given the name again."""
     if given != name:
         raise InputError(f"this deletes {name[:300]!r} for good: say confirm={name[:300]} to do it")

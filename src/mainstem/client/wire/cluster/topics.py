@@ -105,13 +105,15 @@ def set_topic_configs(
             raise error_of(result.error_code, f"topic {name!r} cannot be changed", result.error_message)
 
 
-def set_partition_count(client: WireClient, name: str, count: int) -> None:
-    """Add empty partitions, up to ``count``, and return when they can be used.
+def set_partition_count(client: WireClient, name: str, count: int, *, validate_only: bool = False) -> None:
+    """Add empty partitions, up to ``count``, and return when they can be used. ``validate_only``: change nothing.
 
     Raises UnknownTopicError, ConfigError when the topic has as many or more.
     """
     topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
-    request = CreatePartitionsRequest(topics=[topic], timeout_ms=int(client.timeout_s * 1000), validate_only=False)
+    request = CreatePartitionsRequest(
+        topics=[topic], timeout_ms=int(client.timeout_s * 1000), validate_only=validate_only
+    )
     answer = client.request(request, codes=lambda answer: [result.error_code for result in answer.results])
     for result in answer.results:
         if result.error_code != ErrorCode.NONE:

@@ -9,6 +9,7 @@
 * ``flow``: the flow from topics to views
 * ``frame``, ``parts``, ``charts``, ``formats``: what pages are made of
 * ``gateway_client``, ``requests``, ``listing``: requests to the gateway
+* ``palette``: finds a page by a part of its name
 * ``sign_in``: the session of a browser
 * ``rates``: rates of counters
 """

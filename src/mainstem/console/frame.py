@@ -16,6 +16,7 @@ from typing import Any
 from nicegui import context, ui
 from nicegui.element import Element
 
+from mainstem.console import palette
 from mainstem.console.gateway_client import POLL_S, GatewayClient, GatewayError
 from mainstem.console.parts import link, text
 from mainstem.console.requests import ConsoleRequest, forms
@@ -175,6 +176,8 @@ def page(
             ui.html(_BRAND, sanitize=False)
             text("Mainstem", "brand-name")
         _navigation(section)
+        find = ui.button(icon="search").props('flat round dense aria-label="Go to …" title="Go to … (Ctrl+K)"')
+        find.classes("find").on("click", js_handler="() => mainstemPalette.open()")
         theme = ui.button(icon="brightness_auto").props('flat round dense id="theme" aria-label="Light or dark"')
         theme.on("click", js_handler="() => mainstem.nextTheme()")
     banner = ui.element("div").classes("banner").props('role="alert"')
@@ -190,8 +193,10 @@ def page(
         with ui.element("summary"):
             text("The requests of this page, as code")
         requests = ui.element("div")
+    made = Page(client, banner, requests)
+    palette.add(made)
     with main:
-        yield Page(client, banner, requests)
+        yield made
 
 
 def _link(address: str, classes: str = "") -> Element:

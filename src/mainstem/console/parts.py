@@ -116,6 +116,13 @@ def empty(headline: str, hint: str, command: str = "") -> Element:
     return made
 
 
+def drawing(options: Mapping[str, Any], label: str, classes: str = "chart") -> ui.echart:
+    """A chart by ECharts' options; ``label`` says to those who do not see it what it shows."""
+    made = ui.echart(dict(options)).classes(classes).props("role=img")
+    made.props["aria-label"] = label
+    return made
+
+
 def column(name: str, label: str, **more: Any) -> Column:
     """A column of ``table``. ``href``: the field with the cell's address; ``format``: a function of console.js."""
     made: Column = {"name": name, "label": label, "field": name, "align": "left", "sortable": True}

@@ -31,10 +31,9 @@ def build(gateway: FastAPI, sessions: Sessions) -> FastAPI:
     """The console of ``gateway``; its lifespan starts and stops NiceGUI. ``sessions``: whose tokens pages use."""
     client = GatewayClient(gateway, sessions)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    ui.add_head_html(
-        f"<style>{(_FILES / 'console.css').read_text()}</style><script>{(_FILES / 'console.js').read_text()}</script>",
-        shared=True,
-    )
+    style = (_FILES / "console.css").read_text()
+    script = "".join((_FILES / name).read_text() for name in ("console.js", "palette.js"))
+    ui.add_head_html(f"<style>{style}</style><script>{script}</script>", shared=True)
     _add_pages(client)
     ui.run_with(
         app,

@@ -15,6 +15,7 @@ from mainstem.console.listing import Document
 from mainstem.console.parts import (
     card,
     column,
+    drawing,
     empty,
     figure,
     link,
@@ -108,8 +109,8 @@ class _Pipeline:
                 self._letters = linked_figure("Dead letters")
             self._failure = ui.element("div")
         with card("Micro-batches"):
-            self._chart = ui.echart(charts.micro_batches([])).classes("chart")
-            self._chart.props["aria-label"] = "Durations of the last micro-batches by phase, and their rows"
+            label = "Durations of the last micro-batches by phase, and their rows"
+            self._chart = drawing(charts.micro_batches([]), label)
             self._no_batches = text("No micro-batch has been reported yet.", "quiet", "p")
         with card("Where it is"):
             self._facts = ui.element("dl").classes("facts")

@@ -10,7 +10,7 @@ from nicegui.element import Element
 from mainstem.console import charts
 from mainstem.console.formats import cut, pretty
 from mainstem.console.gateway_client import GatewayError
-from mainstem.console.parts import text
+from mainstem.console.parts import drawing, text
 from mainstem.console.query_boxes.box import QueryBox, Row, rows_table
 from mainstem.console.requests import ConsoleRequest, path
 
@@ -76,7 +76,7 @@ def show_rows(rows: Sequence[Row]) -> None:
 
 def _show_as(what: str, rows: Sequence[Row], chart: dict[str, object] | None) -> None:
     if what == _CHART and chart is not None:
-        ui.echart(chart).classes("chart").props('aria-label="Chart of the answer"')
+        drawing(chart, "Chart of the answer")
     elif what == _JSON:
         shown, left_out = cut(pretty(list(rows)), _JSON_CHARS_MAX)
         text(shown, "value", "pre").props("tabindex=0")

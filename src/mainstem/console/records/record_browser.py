@@ -49,7 +49,7 @@ class RecordBrowser:
             self._live = LiveTail(page, self._begin_live, self._show_live)
             self._fresh = ui.button("", on_click=self._first_page).props("flat dense no-caps icon=arrow_upward")
             self._fresh.set_visibility(False)
-            self._list = ui.element("div").classes("records").props('role="list" aria-label="Records"')
+            self._list = ui.element("ul").classes("records").props('aria-label="Records"')
             self._note = ui.element("div").props('aria-live="polite"')
             self._more = ui.button("More", on_click=self._next_page).props("outline no-caps dense").classes("more")
             self._more.set_visibility(False)
@@ -141,7 +141,7 @@ class RecordBrowser:
                 empty("No records here", "Nothing in this topic matches what was asked.")
 
     def _summary(self, record: Document) -> Element:
-        with ui.element("details").classes("record").props('role="listitem"') as details:
+        with ui.element("li") as item, ui.element("details").classes("record") as details:
             with ui.element("summary"):
                 text(f"{record['partition']} : {record['offset']:,}", "mono")
                 text(moment(record["timestamp_ms"]), "when wide")
@@ -158,7 +158,7 @@ class RecordBrowser:
                     self._details(record, body)
 
         details.on("toggle", toggled)
-        return details
+        return item
 
     def _details(self, record: Document, _: Element) -> None:
         tp = TopicPartition(self._topic, record["partition"])

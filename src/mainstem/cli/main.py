@@ -31,6 +31,7 @@ _COMMANDS: Final = {
     "append": "records.append",
     "read": "records.read",
     "doctor": "operation.doctor",
+    "health": "operation.health",
     "bench": "records.bench",
     "mcp": "operation.mcp",
     "version": "operation.version",

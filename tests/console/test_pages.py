@@ -230,7 +230,10 @@ def test_pages_have_titles_of_their_own_a_language_and_a_status(open_at: Open, s
     page = open_at("/console/topics/con-flights")
     assert page.title() == "Topic con-flights · Mainstem"
     assert page.evaluate("document.documentElement.lang") == "en-US"
-    for path in ("/console/topics/con-nope", "/console/views/con-nope", "/console/pipelines/con-nope", "/console/nope"):
+    for path in (
+        *(f"/console/{kind}/con-nope" for kind in ("topics", "views", "pipelines", "groups")),
+        "/console/nope",
+    ):
         answers = (page.goto(stage.url + path) for _ in range(10))  # a gateway slower than two seconds gets a page
         assert any(answer is not None and answer.status == 404 for answer in answers), path
 

@@ -7,6 +7,8 @@
 * ``query_boxes``: one module for each kind of view
 * ``records``: records of a topic
 * ``flow``: the flow from topics to views
+* ``groups``: what a group belongs to, and its reset
+* ``confirmation``: the question before a deletion
 * ``frame``, ``parts``, ``charts``, ``formats``: what pages are made of
 * ``gateway_client``, ``requests``, ``listing``: requests to the gateway
 * ``palette``: finds a page by a part of its name

@@ -18,6 +18,10 @@ Column = dict[str, Any]
 _CELL = """
 <q-td :props="props" :class="props.col.cls" :data-label="props.col.label">
   <a v-if="props.col.href" :href="props.row[props.col.href]" class="link">{{ props.value }}</a>
+  <span v-else-if="props.col.bar" class="with-bar">
+    <span class="track" aria-hidden="true"><span :style="{ width: props.row[props.col.bar] + '%' }"></span></span>
+    <span>{{ props.value }}</span>
+  </span>
   <span v-else-if="props.col.state" class="state" :data-state="props.value">{{ props.value }}</span>
   <span v-else>{{ props.value }}</span>
 </q-td>
@@ -124,7 +128,10 @@ def drawing(options: Mapping[str, Any], label: str, classes: str = "chart") -> u
 
 
 def column(name: str, label: str, **more: Any) -> Column:
-    """A column of ``table``. ``href``: the field with the cell's address; ``format``: a function of console.js."""
+    """A column of ``table``. ``href``: the field with the cell's address; ``format``: a function of console.js.
+
+    ``bar``: the field with the length of a bar, from 0 to 100.
+    """
     made: Column = {"name": name, "label": label, "field": name, "align": "left", "sortable": True}
     if "format" in more:
         made[":format"] = f"value => mainstem.{more.pop('format')}(value)"

@@ -93,6 +93,14 @@ def _command(method: str, segments: list[str], asked: ConsoleRequest) -> list[st
             return ["views", "query", view, str(asked.query["q"]), *_options(asked, "limit", "at_least")]
         case "GET", ["views", view, "keys", key]:
             return ["views", "query", view, key, *_options(asked, "at_least", "as_of")]
+        case "GET", ["groups", group]:
+            return ["groups", "describe", group]
+        case "POST", ["groups", group, "reset"] if isinstance(asked.body, Mapping):
+            topics = [f"--topic={topic}" for topic in asked.body.get("topics", ())]
+            execute = [] if asked.body.get("dry_run") else ["--execute"]
+            return ["groups", "reset", group, f"--to={asked.body['to']}", *topics, *execute]
+        case "DELETE", ["groups", group]:
+            return ["groups", "delete", group, "--yes"]
         case "POST", ["views", view, "rebuild"]:
             return ["views", "rebuild", view, *_options(asked, "from")]
     return None

@@ -13,6 +13,7 @@ from mainstem.console.gateway_client import GatewayClient
 from mainstem.console.pages import (
     config_page,
     flow_page,
+    group_page,
     groups_page,
     pipelines_page,
     topic_page,
@@ -84,6 +85,10 @@ def _add_pages(client: GatewayClient) -> None:
     @ui.page("/console/groups")
     async def groups() -> None:
         await groups_page.show(client)
+
+    @ui.page("/console/groups/{group:path}")
+    async def group(group: str) -> None:
+        await group_page.show(client, group)
 
     @ui.page("/console/config")
     async def config() -> None:

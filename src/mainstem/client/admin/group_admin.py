@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mainstem.client.read.start import Moment, end_offsets, partitions_of, start_offsets
 from mainstem.client.wire.admin import group_admin as wire
-from mainstem.client.wire.admin.groups import committed_offsets
+from mainstem.client.wire.admin.groups import committed_entries, committed_offsets
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import InputError
 from mainstem.model import Position, TopicPartition, is_load_group
@@ -21,7 +21,7 @@ from mainstem.model import Position, TopicPartition, is_load_group
 class PartitionProgress:
     """How far a group is in one partition. ``committed`` and ``lag`` are None where it has committed nothing, ``end``
     and ``lag`` where the partition is gone; ``member_id`` is who consumes it now. A group that does not read (a load's)
-    has no lag.
+    has no lag. ``metadata`` is the text that the group has committed with the offset.
     """
 
     topic_partition: TopicPartition
@@ -29,6 +29,7 @@ class PartitionProgress:
     end: int | None
     member_id: str | None
     reads: bool = True
+    metadata: str = ""
 
     @property
     def lag(self) -> int | None:
@@ -65,16 +66,19 @@ class GroupAdmin:
         """A group with its members and its lag, partition by partition. Raises UnknownGroupError."""
         with self._borrow() as client:
             group = wire.describe_group(client, name)
-            committed = committed_offsets(client, name) if group.kind != "share" else Position({})
+            committed = committed_entries(client, name) if group.kind != "share" else {}
             owner = {tp: member.member_id for member in group.members for tp in member.assigned}
             shown = sorted({*committed, *owner})
             existing = client.metadata({tp.topic for tp in shown})
             there = [tp for tp in shown if tp.topic in existing and tp.partition in existing[tp.topic].partitions]
             ends = end_offsets(client, there, read_committed=False)
         reads = not is_load_group(name)
-        return GroupDescription(
-            group, tuple(PartitionProgress(tp, committed.get(tp), ends.get(tp), owner.get(tp), reads) for tp in shown)
-        )
+        progress = []
+        for tp in shown:
+            entry = committed.get(tp)
+            offset, metadata = (None, "") if entry is None else entry
+            progress.append(PartitionProgress(tp, offset, ends.get(tp), owner.get(tp), reads, metadata))
+        return GroupDescription(group, tuple(progress))
 
     def delete(self, name: str) -> None:
         """Delete a group and what it committed. Raises GroupNotEmptyError, UnknownGroupError."""

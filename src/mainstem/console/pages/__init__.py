@@ -7,5 +7,6 @@
 * ``view_page``: one view
 * ``pipelines_page``: pipelines
 * ``groups_page``: groups
+* ``group_page``: one group
 * ``config_page``: settings
 """

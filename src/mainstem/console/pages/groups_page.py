@@ -9,13 +9,13 @@ from nicegui import ui
 from mainstem.console.frame import Page, page
 from mainstem.console.gateway_client import GatewayClient
 from mainstem.console.parts import card, column, empty, search_field, set_rows, table
-from mainstem.console.requests import ConsoleRequest
+from mainstem.console.requests import ConsoleRequest, path
 from mainstem.model import is_load_group
 
 _GROUPS = ConsoleRequest("/groups")
 _OWN = "mainstem-"
 _COLUMNS = (
-    column("name", "Group", classes="breaks"),
+    column("name", "Group", href="address", classes="breaks"),
     column("state", "State", state=True),
     column("lag", "Lag", format="count"),
     column("committed", "Committed", classes="cut mono"),
@@ -61,4 +61,5 @@ def _row(group: dict[str, Any]) -> dict[str, Any]:
     name, state = group["name"], group["state"]
     if name.startswith(_OWN) and state == "Empty":
         state = "of a load" if is_load_group(name) else "of a pipeline"
-    return {"name": name, "state": state, "lag": group["lag"], "committed": group["committed"]}
+    address = path("console", "groups", name)
+    return {"name": name, "state": state, "lag": group["lag"], "committed": group["committed"], "address": address}

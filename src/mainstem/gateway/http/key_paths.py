@@ -31,4 +31,9 @@ class _KeyConvertor(TextConvertor):
 
 
 register_url_convertor("record_key", _KeyConvertor())
+register_url_convertor("group_name", TextConvertor())
 KEY: Final = "{key:record_key}"
+GROUP: Final = "{group:record_key}"
+"""A group at the end of a path; its name is any text, too."""
+USER: Final = "{user:record_key}"
+GROUP_WITHIN: Final = "{group:group_name}"

@@ -16,6 +16,7 @@ from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.http.bodies import read_json
 from mainstem.gateway.http.description import Answers, Success, success
 from mainstem.gateway.http.json_responses import json_response
+from mainstem.gateway.http.key_paths import GROUP, GROUP_WITHIN
 from mainstem.gateway.http.queries import ConfirmQuery, NoQuery
 from mainstem.gateway.topics.reads import moment
 from mainstem.gateway.topics.topic_changes import require_confirmation
@@ -45,7 +46,7 @@ def group_router(log: Log) -> Routes:
 
     @router.declare(
         "GET",
-        "/groups/{group}",
+        f"/groups/{GROUP}",
         "One group: its members, and how far it is in each partition",
         READ_ALL,
         success("The group", "Object"),
@@ -55,7 +56,7 @@ def group_router(log: Log) -> Routes:
 
     @router.declare(
         "POST",
-        "/groups/{group}/reset",
+        f"/groups/{GROUP_WITHIN}/reset",
         "Move the offsets of a group without members",
         ADMIN_ALL,
         Answers((Success(200, "The changes", "Object"),), (409, 416)),
@@ -69,7 +70,7 @@ def group_router(log: Log) -> Routes:
 
     @router.declare(
         "DELETE",
-        "/groups/{group}",
+        f"/groups/{GROUP}",
         "Delete a group without members, and what it committed",
         ADMIN_ALL,
         Answers((Success(200, "Deleted", "Object"),), (409,)),

@@ -77,6 +77,7 @@ def group_description_json(description: GroupDescription) -> dict[str, Any]:
                 "end": each.end,
                 "lag": each.lag,
                 "member": each.member_id,
+                "metadata": each.metadata,
             }
             for each in description.progress
         ],

@@ -31,6 +31,7 @@ PAGES = (
     "/console/pipelines/con-count",
     "/console/views",
     "/console/views/con-by-key",
+    "/console/sql",
     "/console/groups",
     "/console/config",
 )

@@ -5,6 +5,8 @@
 * ``site``: the app and its table of pages
 * ``pages``: one module for each page
 * ``query_boxes``: one module for each kind of view
+* ``workbench``: SQL over all views
+* ``time_machine``: the past of a view
 * ``records``: records of a topic
 * ``flow``: the flow from topics to views
 * ``groups``: what a group belongs to, and its reset

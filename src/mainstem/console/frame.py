@@ -28,6 +28,7 @@ SECTIONS = (
     ("Topics", "/console/topics", "view_stream"),
     ("Pipelines", "/console/pipelines", "bolt"),
     ("Views", "/console/views", "visibility"),
+    ("SQL", "/console/sql", "terminal"),
     ("Groups", "/console/groups", "groups"),
     ("Config", "/console/config", "tune"),
 )

@@ -87,7 +87,7 @@ def _command(method: str, segments: list[str], asked: ConsoleRequest) -> list[st
             return ["topics", "describe", topic]
         case "GET", ["topics", topic, "records"] if "partition" not in asked.query:
             return ["read", topic, *_options(asked, "from", "to", "key", "limit"), "--json"]
-        case "POST", ["views", view, "sql"] if isinstance(asked.body, Mapping):
+        case "POST", ["views", view, "sql"] if isinstance(asked.body, Mapping) and not asked.body.get("explain"):
             return ["views", "query", view, str(asked.body["query"]), *_options(asked, "at_least", "as_of")]
         case "GET", ["views", view, "search"]:
             return ["views", "query", view, str(asked.query["q"]), *_options(asked, "limit", "at_least")]

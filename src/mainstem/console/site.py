@@ -16,6 +16,7 @@ from mainstem.console.pages import (
     group_page,
     groups_page,
     pipelines_page,
+    sql_page,
     topic_page,
     topics_page,
     view_page,
@@ -81,6 +82,10 @@ def _add_pages(client: GatewayClient) -> None:
     @ui.page("/console/views/{view}")
     async def view(view: str) -> None:
         await view_page.show(client, view)
+
+    @ui.page("/console/sql")
+    async def sql() -> None:
+        await sql_page.show(client)
 
     @ui.page("/console/groups")
     async def groups() -> None:

@@ -5,6 +5,7 @@
 * ``topic_page``: one topic
 * ``views_page``: all views
 * ``view_page``: one view
+* ``sql_page``: the SQL workbench
 * ``pipelines_page``: pipelines
 * ``groups_page``: groups
 * ``group_page``: one group

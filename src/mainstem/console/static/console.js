@@ -92,7 +92,80 @@ window.mainstem = (() => {
     }
   }
 
-  return { count, short, rate, bytes, cell, copy, chooseForm, copyForm, nextTheme, applyTheme, flow };
+  // The SQL workbench: the editor's names and colors, and the queries that the browser keeps.
+  const offered = {};
+  async function sqlEditor(id) {
+    const CM = await import("nicegui-codemirror");
+    const component = getElement(id);
+    await component.editorPromise;
+    const complete = (context) => {
+      const word = context.matchBefore(/[\w"]+/);
+      if (!word && !context.explicit) return null;
+      return { from: word ? word.from : context.pos, options: offered[id] || [], validFor: /^[\w"]*$/ };
+    };
+    component.editor.dispatch({
+      effects: CM.StateEffect.appendConfig.of([
+        CM.EditorState.languageData.of(() => [{ autocomplete: complete }]),
+        CM.EditorView.contentAttributes.of({ "aria-label": "One SELECT (Ctrl+Enter runs it)" }),
+      ]),
+    });
+    component.editor.setTabFocusMode(true); // Tab leaves the editor, as everywhere else
+    const color = () => component.setTheme(document.body.classList.contains("body--dark") ? "githubDark" : "githubLight");
+    new MutationObserver(color).observe(document.body, { attributes: true, attributeFilter: ["class"] });
+    color();
+  }
+  function sqlNames(id, names) {
+    offered[id] = names.map(([label, kind]) => ({ label, type: kind === "table" ? "class" : "property", detail: kind, boost: 50 }));
+  }
+  async function sqlInsert(id, name) {
+    const component = getElement(id);
+    await component.editorPromise;
+    const state = component.editor.state;
+    const before = state.sliceDoc(state.selection.main.from - 1, state.selection.main.from);
+    component.editor.dispatch(state.replaceSelection((/[\w",]/.test(before) ? " " : "") + name));
+    component.editor.focus();
+  }
+  const KEPT_MAX = 50, QUERY_MAX = 20000, KEPT_CHARS_MAX = 200000;
+  const queries = {
+    all() {
+      try {
+        const kept = JSON.parse(localStorage.getItem("mainstem-queries")) || {};
+        return { history: kept.history || [], saved: kept.saved || [] };
+      } catch {
+        return { history: [], saved: [] };
+      }
+    },
+    write(kept) {
+      while (kept.history.length && JSON.stringify(kept).length > KEPT_CHARS_MAX) kept.history.pop();
+      while (kept.saved.length && JSON.stringify(kept).length > KEPT_CHARS_MAX) kept.saved.pop();
+      localStorage.setItem("mainstem-queries", JSON.stringify(kept));
+    },
+    remember(view, query) {
+      if (query.length > QUERY_MAX) return;
+      const kept = this.all();
+      const others = kept.history.filter((each) => each.view !== view || each.query !== query);
+      kept.history = [{ view, query }, ...others].slice(0, KEPT_MAX);
+      this.write(kept);
+    },
+    save(view, query, name) {
+      const kept = this.all();
+      kept.saved = [{ name, view, query }, ...kept.saved.filter((each) => each.name !== name)].slice(0, KEPT_MAX);
+      this.write(kept);
+    },
+    forget(name) {
+      const kept = this.all();
+      kept.saved = kept.saved.filter((each) => each.name !== name);
+      this.write(kept);
+    },
+  };
+  function drawer(id, event) { // on a phone: what stands beside the content otherwise
+    const place = document.getElementById(id);
+    const button = event.currentTarget;
+    const isOpen = place.classList.toggle("open");
+    button.setAttribute("aria-expanded", String(isOpen));
+  }
+
+  return { sqlEditor, sqlNames, sqlInsert, queries, drawer, count, short, rate, bytes, cell, copy, chooseForm, copyForm, nextTheme, applyTheme, flow };
 })();
 addEventListener("load", () => {
   const wait = setInterval(() => {

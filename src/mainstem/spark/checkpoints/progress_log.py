@@ -11,6 +11,7 @@ from __future__ import annotations
 from mainstem.model import Position
 from mainstem.pipelines.entries import EntryReader
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from mainstem.schema.topic_schemas import SYSTEM_TOPIC_CONFIGS
 from mainstem.spark.checkpoints.offsets import StreamOffsets
 from mainstem.spark.clients import opened
 from mainstem.spark.options.options import LogOptions
@@ -34,6 +35,7 @@ class ProgressLog:
     def last(self) -> Progress | None:
         """The pipeline's last progress; None when it has never run."""
         if not self._is_read:
+            self._log.create_topic(PROGRESS_TOPIC, partitions=1, configs=SYSTEM_TOPIC_CONFIGS, exist_ok=True)
             entries = EntryReader(self._log, PROGRESS_TOPIC, Progress.from_record, key=self._pipeline)
             for _, self._last in entries:
                 pass

@@ -10,9 +10,9 @@ from pyspark.sql.types import StructType
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.errors import ConfigError
-from mainstem.spark.features import first_class
 from mainstem.spark.options.read_options import ReadOptions
 from mainstem.spark.planning.start_tracking_reader import StartTrackingReader
+from mainstem.spark.startup.java_classes import first_class
 from mainstem.testing.embedded import EmbeddedBroker
 
 

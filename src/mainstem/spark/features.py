@@ -11,16 +11,12 @@ docs/spark/versions.md says what users notice.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import inspect
-import mmap
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import pyspark
 from pyspark.sql import datasource
-from pyspark.sql.pandas.types import to_arrow_schema
 
 HAS_ADMISSION_CONTROL: Final = importlib.util.find_spec("pyspark.sql.streaming.datasource") is not None
 HAS_FILTERS: Final = hasattr(datasource.DataSourceReader, "pushFilters")
@@ -87,25 +83,18 @@ __all__ = [
     "ReadMinRows",
     "SupportsTriggerAvailableNow",
     "arrow_schema",
-    "first_class",
 ]
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema of a DataFrame's columns. Times are in UTC, which is the only choice before Spark 4.2."""
-    names = inspect.signature(to_arrow_schema).parameters
-    return to_arrow_schema(schema, timezone="UTC") if "timezone" in names else to_arrow_schema(schema)
+    from pyspark.sql.pandas.types import to_arrow_schema  # for tasks alone
+
+    return to_arrow_schema(schema, timezone="UTC") if _takes_timezone() else to_arrow_schema(schema)
 
 
-def first_class(*names: str) -> str | None:
-    """The first of these Java classes that Spark's SQL jar has; None when it has none of them, or is not found.
+@functools.cache
+def _takes_timezone() -> bool:
+    from pyspark.sql.pandas.types import to_arrow_schema
 
-    The table at a jar's end holds the names of its files as they are: to search it takes a millisecond.
-    """
-    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
-    for jar in sorted((home / "jars").glob("spark-sql_2*.jar")):
-        with jar.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            for name in names:
-                if content.rfind(f"{name.replace('.', '/')}.class".encode()) >= 0:
-                    return name
-    return None
+    return "timezone" in inspect.signature(to_arrow_schema).parameters

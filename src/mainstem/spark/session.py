@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from mainstem.addresses import is_loopback, parse_address
 from mainstem.errors import ConfigError, MachineError
-from mainstem.spark.features import first_class
 from mainstem.spark.startup import class_archive, environment
 from mainstem.spark.startup.java import find_java
+from mainstem.spark.startup.java_classes import first_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

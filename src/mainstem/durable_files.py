@@ -24,6 +24,7 @@ import logging
 import os
 import shutil
 import stat
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
@@ -37,6 +38,7 @@ OWNER_ONLY_DIRECTORY: Final = 0o700
 OTHERS: Final = 0o077
 _LOG: Final = logging.getLogger("mainstem.durable_files")
 _HOLDER_BYTES_MAX: Final = 32
+_LOCK_TRY_S: Final = 0.01
 
 
 class NewFile(Protocol):
@@ -245,8 +247,8 @@ class DirectoryLock:
         self._descriptor = descriptor
 
     @classmethod
-    def take(cls, path: PurePath, in_use: str) -> DirectoryLock:
-        """Lock the file at ``path``, made if need be.
+    def take(cls, path: PurePath, in_use: str, *, wait_s: float = 0.0) -> DirectoryLock:
+        """Lock the file at ``path``, made if need be; wait for another holder at most ``wait_s``.
 
         Raises DirectoryLockedError with the text ``in_use``, in which ``{holder}`` becomes the process id that the
         holder wrote into the file; StorageError when the file cannot be made or locked.
@@ -254,7 +256,7 @@ class DirectoryLock:
         with _as_storage_error("lock", path):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY_FILE)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(descriptor, wait_s)
             except BlockingIOError as error:
                 holder = os.pread(descriptor, _HOLDER_BYTES_MAX, 0).decode(errors="replace").strip() or "unknown"
                 os.close(descriptor)
@@ -270,3 +272,16 @@ class DirectoryLock:
     def release(self) -> None:
         """Let another process take it."""
         os.close(self._descriptor)
+
+
+def _lock(descriptor: int, wait_s: float) -> None:
+    """Raises BlockingIOError when another process still holds the lock after ``wait_s``."""
+    until_s = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= until_s:
+                raise
+            time.sleep(_LOCK_TRY_S)

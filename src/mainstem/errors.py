@@ -9,6 +9,9 @@
     │   ├── UnknownViewError          no such view
     │   ├── UnknownGroupError         no such group
     │   ├── GroupNotEmptyError        the group has members, and this needs one without
+    │   ├── UnknownUserError          no such user of the log
+    │   ├── UnknownTokenError         no such token of the gateway
+    │   ├── TokenExistsError          a token of that name exists already
     │   ├── UnknownRequestError       no such request, or not the asker's
     │   ├── RequestExpiredError       a request whose reply was removed from the log
     │   ├── RecordTooLargeError       over max.message.bytes
@@ -119,6 +122,18 @@ class UnknownGroupError(InputError):
 
 class GroupNotEmptyError(InputError):
     """The group has members; it can be reset and deleted only without."""
+
+
+class UnknownUserError(InputError):
+    """The log has no user of this name."""
+
+
+class UnknownTokenError(InputError):
+    """The gateway's file has no token of this name."""
+
+
+class TokenExistsError(InputError):
+    """The gateway's file has a token of this name already."""
 
 
 class UnknownRequestError(InputError):

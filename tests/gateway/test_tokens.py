@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -12,10 +13,26 @@ import pytest
 from mainstem.client.http.views import views
 from mainstem.client.log import Log
 from mainstem.clock import SystemClock
-from mainstem.errors import AuthenticationError, AuthorizationError, ConfigError
+from mainstem.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    ConfigError,
+    InputError,
+    TokenExistsError,
+    UnknownTokenError,
+)
 from mainstem.gateway.access.access_rules import ADMIN_ALL, AccessRules
 from mainstem.gateway.access.limits import GatewayLimits
-from mainstem.gateway.access.tokens import Grants, TokenFile, digest_of, new_token, read_tokens, write_tokens
+from mainstem.gateway.access.tokens import (
+    Grants,
+    TokenFile,
+    add_token,
+    digest_of,
+    new_token,
+    read_tokens,
+    revoke_token,
+    write_tokens,
+)
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from tests.gateway.served import served
@@ -160,6 +177,23 @@ def test_a_revoked_token_ends_and_a_broken_file_changes_nothing(tmp_path: Path) 
     path.write_text("{")
     clock.later_s += 2
     assert file.find(kept_text) == kept
+
+
+def test_writers_beside_each_other_lose_no_change(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    add_token(path, new_token("root", SCOPES["root"])[0], make_file=True)
+    names = [f"t{number}" for number in range(24)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda name: add_token(path, new_token(name, SCOPES["watcher"])[0]), names))
+        list(threads.map(lambda name: revoke_token(path, name), names[::2]))
+    assert set(read_tokens(path)) == {"root", *names[1::2]}
+    with pytest.raises(TokenExistsError):
+        add_token(path, new_token("root", SCOPES["root"])[0])
+    with pytest.raises(UnknownTokenError):
+        revoke_token(path, "t0")
+    with pytest.raises(InputError, match="last token"):
+        revoke_token(path, "root", keep_admin=True)
+    assert "root" in read_tokens(path)
 
 
 def test_a_file_that_others_may_read_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
-    from mainstem.client.wire.cluster.cluster import WireClient
 
 _TIMEOUT_S = 10.0
 
@@ -16,10 +15,3 @@ def connect(bootstrap: str) -> Log:
     from mainstem.client.log import Log
 
     return Log(bootstrap, timeout_s=_TIMEOUT_S)
-
-
-def wire_client(bootstrap: str) -> WireClient:
-    """A connection of our own to the log, for what the client's API does not have; a context manager."""
-    from mainstem.client.wire.cluster.cluster import WireClient
-
-    return WireClient(bootstrap, client_id="mainstem-cli", timeout_s=_TIMEOUT_S)

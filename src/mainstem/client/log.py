@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from mainstem.addresses import parse_bootstrap
+from mainstem.client.admin.access_admin import AccessAdmin
 from mainstem.client.admin.cluster_admin import ClusterAdmin
 from mainstem.client.admin.group_admin import GroupAdmin
 from mainstem.client.append.append_options import AppendOptions
@@ -321,6 +322,11 @@ class Log:
     def group_admin(self) -> GroupAdmin:
         """Operations on single groups."""
         return GroupAdmin(self._pool.borrow)
+
+    @property
+    def access_admin(self) -> AccessAdmin:
+        """The users and their ACLs."""
+        return AccessAdmin(self._pool.borrow)
 
     @property
     def cluster_admin(self) -> ClusterAdmin:

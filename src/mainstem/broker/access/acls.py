@@ -7,65 +7,24 @@ A binding names a resource by its whole name (``LITERAL``; ``*`` is every name) 
 
 from __future__ import annotations
 
-import enum
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from mainstem.broker.error_codes import refusal
 from mainstem.broker.security.principal import Principal
 from mainstem.errors import ConfigError
+from mainstem.protocol.acl_words import CLUSTER_NAME, WILDCARD, Operation, PatternType, Permission, ResourceType
 from mainstem.protocol.errors import ErrorCode
 
-WILDCARD: Final = "*"
-CLUSTER_NAME: Final = "kafka-cluster"
-
-
-class ResourceType(enum.IntEnum):
-    """The types of resources that ACLs protect."""
-
-    ANY = 1
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-class PatternType(enum.IntEnum):
-    """How a binding names its resource."""
-
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class Operation(enum.IntEnum):
-    """The operations on resources."""
-
-    ANY = 1
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class Permission(enum.IntEnum):
-    """The effect of a binding: deny wins over allow."""
-
-    ANY = 1
-    DENY = 2
-    ALLOW = 3
+__all__ = [
+    "CLUSTER_NAME",
+    "WILDCARD",
+    "Acl",
+    "AclFilter",
+    "Operation",
+    "PatternType",
+    "Permission",
+    "ResourceType",
+]
 
 
 class Acl(NamedTuple):

@@ -12,7 +12,6 @@ import typer
 
 from mainstem.cli import options
 from mainstem.cli.output import note, out, out_json, out_rows
-from mainstem.errors import InputError
 
 app = typer.Typer(help="Create, list and revoke tokens for HTTP.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -35,13 +34,10 @@ def create(
     json: options.Json = False,
 ) -> None:
     """Make a token with scopes. It is printed once, and cannot be seen again."""
-    from mainstem.gateway.access.tokens import grants_of, new_token, read_tokens, write_tokens
+    from mainstem.gateway.access.tokens import add_token, grants_of, new_token
 
     token, text = new_token(name, grants_of(read or (), write or (), admin or ()))
-    tokens = read_tokens(file) if file.exists() else {}
-    if name in tokens:
-        raise InputError(f"there is a token {name!r} already; revoke it first, or take another name")
-    write_tokens(file, [*tokens.values(), token])
+    add_token(file, token, make_file=True)
     if json:
         out_json({"name": name, "token": text})
     else:
@@ -80,12 +76,9 @@ def list_tokens(file: File = DEFAULT_FILE, json: options.Json = False) -> None:
 @app.command()
 def revoke(name: Name, file: File = DEFAULT_FILE, json: options.Json = False) -> None:
     """Revoke a token: the gateway refuses it within a second."""
-    from mainstem.gateway.access.tokens import read_tokens, write_tokens
+    from mainstem.gateway.access.tokens import revoke_token
 
-    tokens = read_tokens(file)
-    if tokens.pop(name, None) is None:
-        raise InputError(f"there is no token {name!r} in {file}")
-    write_tokens(file, tokens.values())
+    revoke_token(file, name)
     if json:
         out_json({"revoked": name})
     else:

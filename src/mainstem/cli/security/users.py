@@ -12,9 +12,9 @@ from typing import Annotated
 import typer
 
 from mainstem.cli import options
-from mainstem.cli.connect import wire_client
+from mainstem.cli.connect import connect
 from mainstem.cli.output import out, out_json, out_rows
-from mainstem.errors import InputError
+from mainstem.errors import InputError, UnknownUserError
 
 app = typer.Typer(help="List, add and remove the log's users.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -37,10 +37,8 @@ def list_users(
         with local_credentials(_existing(data)) as credentials:
             found = {user: sorted(credentials.of(user)) for user in credentials.users()}
     else:
-        from mainstem.client.wire.admin import access
-
-        with wire_client(bootstrap) as client:
-            found = {user: sorted(mechanisms) for user, mechanisms in access.users(client).items()}
+        with connect(bootstrap) as log:
+            found = log.access_admin.users()
     rows = [{"user": user, "mechanisms": ", ".join(mechanisms)} for user, mechanisms in found.items()]
     if json:
         out_json({"users": [{"user": user, "mechanisms": mechanisms} for user, mechanisms in found.items()]})
@@ -76,10 +74,8 @@ def add(
                 credentials.check(user, each, credential)
             credentials.change(changes)
     else:
-        from mainstem.client.wire.admin import access
-
-        with wire_client(bootstrap) as client:
-            access.put_user(client, name, password, mechanisms)
+        with connect(bootstrap) as log:
+            log.access_admin.put_user(name, password, mechanisms)
     if json:
         out_json({"user": name, "mechanisms": mechanisms})
     else:
@@ -100,13 +96,11 @@ def remove(
         with local_credentials(_existing(data)) as credentials:
             held = credentials.of(name)
             if not held:
-                raise InputError(f"there is no user {name!r}")
+                raise UnknownUserError(f"there is no user {name!r}")
             credentials.change({(name, mechanism): None for mechanism in held})
     else:
-        from mainstem.client.wire.admin import access
-
-        with wire_client(bootstrap) as client:
-            access.remove_user(client, name)
+        with connect(bootstrap) as log:
+            log.access_admin.remove_user(name)
     if json:
         out_json({"removed": name})
     else:

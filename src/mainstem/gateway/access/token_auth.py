@@ -21,6 +21,7 @@ from mainstem.gateway.http.problem_responses import problem_response
 from mainstem.problems import problem_of
 
 _GRANTS: Final = "mainstem.grants"
+_NAME: Final = "mainstem.token"
 _TOKEN_BYTES_MAX: Final = 512
 _REALM: Final = 'Bearer realm="mainstem"'
 
@@ -30,6 +31,12 @@ def grants_of(scope: Mapping[str, Any]) -> Grants:
     found = scope.get(_GRANTS, ALL)
     assert isinstance(found, Grants)
     return found
+
+
+def token_name(scope: Mapping[str, Any]) -> str | None:
+    """The name of the token that a request sent; None where no tokens are asked for."""
+    found = scope.get(_NAME)
+    return None if found is None else str(found)
 
 
 class TokenAuth:
@@ -73,6 +80,7 @@ class TokenAuth:
             challenge = f'{_REALM}, error="insufficient_scope"'
             return problem_response(problem_of(error), {"WWW-Authenticate": challenge})
         scope[_GRANTS] = token.grants
+        scope[_NAME] = token.name
         return None
 
 

@@ -20,14 +20,15 @@ import logging
 import os
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from mainstem.clock import Clock, SystemClock
-from mainstem.durable_files import LOCAL_FILES, FileSystem, replace_file
-from mainstem.errors import ConfigError, InputError, StorageError
+from mainstem.durable_files import LOCAL_FILES, DirectoryLock, FileSystem, replace_file
+from mainstem.errors import ConfigError, InputError, StorageError, TokenExistsError, UnknownTokenError
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _PATTERN = re.compile(r"\*|(?:topic|view):(?:[^*\s]{1,249}\*?|\*)")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _LOOK_EVERY_S: Final = 1.0
+_LOCK_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,48 @@ def write_tokens(path: Path, tokens: Iterable[Token], files: FileSystem = LOCAL_
         raise ConfigError(f"{path}: the tokens cannot be written: {error}") from error
 
 
+def add_token(path: Path, token: Token, *, make_file: bool = False) -> None:
+    """Add a token to a file. Raises TokenExistsError, ConfigError. ``make_file``: the file need not exist."""
+    with _changing(path, make_file=make_file) as tokens:
+        if token.name in tokens:
+            raise TokenExistsError(f"there is a token {token.name!r} already; revoke it first, or take another name")
+        tokens[token.name] = token
+
+
+def revoke_token(path: Path, name: str, *, keep_admin: bool = False) -> None:
+    """Remove a token from a file. Raises UnknownTokenError, ConfigError.
+
+    ``keep_admin``: the last token that may administer everything stays (InputError).
+    """
+    with _changing(path) as tokens:
+        if tokens.pop(name, None) is None:
+            raise UnknownTokenError(f"there is no token {name[:100]!r} in {path}")
+        if keep_admin and not any(token.grants.may_everything("admin") for token in tokens.values()):
+            raise InputError(
+                f"{name!r} is the last token with admin on *: create another one first, or revoke it on the gateway's "
+                "machine with: mainstem tokens revoke"
+            )
+
+
+@contextmanager
+def _changing(path: Path, *, make_file: bool = False) -> Iterator[dict[str, Token]]:
+    """The tokens of a file, to change; they are written at the end of the block, unless it raises.
+
+    A lock file beside it keeps other writers out meanwhile, so that no writer undoes the change of another.
+    """
+    in_use = f"{path}: process {{holder}} is changing the tokens; try again"
+    try:
+        lock = DirectoryLock.take(path.with_name(path.name + ".lock"), in_use, wait_s=_LOCK_S)
+    except StorageError as error:
+        raise ConfigError(f"{path}: the tokens cannot be changed: {error}") from error
+    try:
+        tokens = {} if make_file and not path.exists() else read_tokens(path)
+        yield tokens
+        write_tokens(path, tokens.values())
+    finally:
+        lock.release()
+
+
 class TokenFile:
     """The tokens of a file, as it is now: it is looked at every second, so that a revoked token ends.
 
@@ -147,6 +191,15 @@ class TokenFile:
         self._tokens = tuple(read_tokens(path).values())
         self._seen = self._state()
         self._looked_s = self._clock.monotonic_s()
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    def look_again(self) -> None:
+        """Read the file at the next request, because it was changed."""
+        self._looked_s = float("-inf")
 
     def find(self, text: str) -> Token | None:
         """Whose token this is. It takes the same time for every text, whether it is one or not."""

@@ -22,7 +22,7 @@ PROBLEM_TEXTS: Final = {
     400: "A parameter, a body, a position or a query is wrong",
     401: "No token, or one that is not known",
     403: "The token may not do this, or a page of another origin asks",
-    404: "The topic, view, group or request does not exist",
+    404: "The topic, view, group, user, token or request does not exist",
     408: "The body arrived too slowly",
     409: "The topic or the view does not support this",
     410: "The requested data is too old: it was removed",

@@ -21,10 +21,13 @@ from mainstem.gateway.http.description import completed
 from mainstem.gateway.http.description_page import add_description_page
 from mainstem.gateway.http.problem_pages import problem_pages_router
 from mainstem.gateway.http.problem_responses import install
+from mainstem.gateway.operation.acl_routes import acl_router
 from mainstem.gateway.operation.config_routes import config_router
 from mainstem.gateway.operation.group_routes import group_router
 from mainstem.gateway.operation.log_metrics import LogMetrics, metrics_router
 from mainstem.gateway.operation.operation_routes import operation_router
+from mainstem.gateway.operation.token_routes import token_router
+from mainstem.gateway.operation.user_routes import user_router
 from mainstem.gateway.registry.registry_app import PREFIX, add_registry_errors, registry_router
 from mainstem.gateway.requests.request_routes import RequestRoutes
 from mainstem.gateway.streams.browser_module import browser_router
@@ -69,6 +72,9 @@ def create_app(
         view_router(views),
         operation_router(log),
         group_router(log),
+        user_router(log),
+        acl_router(log),
+        token_router(tokens),
         config_router(log, limits),
         metrics_router(metrics, views, log),
         registry_router(log),

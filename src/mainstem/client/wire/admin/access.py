@@ -11,7 +11,8 @@ from typing import Final
 
 from mainstem.client.failures import error_of
 from mainstem.client.wire.cluster.cluster import WireClient
-from mainstem.errors import InputError
+from mainstem.errors import MainstemError, UnknownUserError, UnsupportedFeatureError
+from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
@@ -31,7 +32,7 @@ def users(client: WireClient) -> dict[str, dict[str, int]]:
     """The users by name, each with its mechanisms and their iterations. Raises AuthorizationError."""
     answer = client.request(DescribeUserScramCredentialsRequest(users=None))
     if answer.error_code:
-        raise error_of(answer.error_code, "the users cannot be listed", answer.error_message)
+        raise _error(answer.error_code, "the users cannot be listed", answer.error_message)
     return {
         result.user: {_NAME_OF[info.mechanism]: info.iterations for info in result.credential_infos}
         for result in sorted(answer.results, key=lambda result: str(result.user))
@@ -56,10 +57,10 @@ def put_user(client: WireClient, name: str, password: str, mechanisms: Iterable[
 
 
 def remove_user(client: WireClient, name: str) -> None:
-    """Remove a user with all its credentials. Raises InputError when there is none, AuthorizationError."""
+    """Remove a user with all its credentials. Raises UnknownUserError, AuthorizationError."""
     held = users(client).get(name, {})
     if not held:
-        raise InputError(f"there is no user {name!r}; 'mainstem users list' names all")
+        raise UnknownUserError(f"there is no user {name!r}; 'mainstem users list' names all")
     deletions = [ScramCredentialDeletion(name=name, mechanism=_NUMBER_OF[each]) for each in held]
     _alter(client, f"user {name!r} cannot be removed", deletions, [])
 
@@ -73,14 +74,14 @@ def _alter(
     request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
     for result in client.request(request).results:
         if result.error_code:
-            raise error_of(result.error_code, context, result.error_message)
+            raise _error(result.error_code, context, result.error_message)
 
 
 def acls(client: WireClient, wanted: DescribeAclsRequest) -> Sequence[DescribeAclsResource]:
-    """The ACLs that a filter means. Raises AuthorizationError, RemoteError (SECURITY_DISABLED)."""
+    """The ACLs that a filter means. Raises AuthorizationError, UnsupportedFeatureError where it has no authorizer."""
     answer = client.request(wanted)
     if answer.error_code:
-        raise error_of(answer.error_code, "the ACLs cannot be listed", answer.error_message)
+        raise _error(answer.error_code, "the ACLs cannot be listed", answer.error_message)
     found: Sequence[DescribeAclsResource] = answer.resources
     return found
 
@@ -89,7 +90,7 @@ def add_acls(client: WireClient, creations: Sequence[AclCreation]) -> None:
     """Add ACLs. Raises AuthorizationError, RemoteError; some may then have been added."""
     for result in client.request(CreateAclsRequest(creations=creations)).results:
         if result.error_code:
-            raise error_of(result.error_code, "the ACL cannot be added", result.error_message)
+            raise _error(result.error_code, "the ACL cannot be added", result.error_message)
 
 
 def remove_acls(client: WireClient, wanted: Sequence[DeleteAclsFilter]) -> list[DeleteAclsMatchingAcl]:
@@ -97,6 +98,12 @@ def remove_acls(client: WireClient, wanted: Sequence[DeleteAclsFilter]) -> list[
     removed: list[DeleteAclsMatchingAcl] = []
     for result in client.request(DeleteAclsRequest(filters=wanted)).filter_results:
         if result.error_code:
-            raise error_of(result.error_code, "the ACLs cannot be removed", result.error_message)
+            raise _error(result.error_code, "the ACLs cannot be removed", result.error_message)
         removed += result.matching_acls
     return removed
+
+
+def _error(code: int, context: str, message: str | None) -> MainstemError:
+    if code == ErrorCode.SECURITY_DISABLED:
+        return UnsupportedFeatureError(f"{context}: {message or 'this log has no authorizer'}")
+    return error_of(code, context, message)

@@ -33,6 +33,7 @@ PAGES = (
     "/console/views/con-by-key",
     "/console/groups",
     "/console/config",
+    "/console/dead-letters",
 )
 
 

@@ -12,6 +12,7 @@ from mainstem.console import frame
 from mainstem.console.gateway_client import GatewayClient
 from mainstem.console.pages import (
     config_page,
+    dead_letters_page,
     flow_page,
     groups_page,
     pipelines_page,
@@ -85,6 +86,10 @@ def _add_pages(client: GatewayClient) -> None:
     @ui.page("/console/groups")
     async def groups() -> None:
         await groups_page.show(client)
+
+    @ui.page("/console/dead-letters")
+    async def dead_letters(topic: str = "") -> None:
+        await dead_letters_page.show(client, topic)
 
     @ui.page("/console/config")
     async def config() -> None:

@@ -6,6 +6,7 @@
 * ``views_page``: all views
 * ``view_page``: one view
 * ``pipelines_page``: pipelines
+* ``dead_letters_page``: what views and pipelines could not use
 * ``groups_page``: groups
 * ``config_page``: settings
 """

@@ -34,6 +34,7 @@ PAGES = (
     "/console/sql",
     "/console/groups",
     "/console/config",
+    "/console/dead-letters",
 )
 
 

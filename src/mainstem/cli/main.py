@@ -39,6 +39,7 @@ _COMMANDS: Final = {
 """The module of each command, which has a function of the command's name."""
 _GROUPS: Final = {
     "connect": "apps.captures",
+    "dead-letters": "records.dead_letters",
     "groups": "operation.groups",
     "tokens": "security.tokens",
     "log": "operation.log",

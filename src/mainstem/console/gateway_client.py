@@ -45,6 +45,7 @@ class GatewayClient:
     async def ask(self, asked: ConsoleRequest, *, token: str | None = None, timeout_s: float = POLL_S) -> Any:
         """The answer's JSON, or its text where it is none. Raises GatewayError."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers |= asked.headers
         content = None if asked.body is None else json.dumps(asked.body)
         if content is not None:
             headers["Content-Type"] = "application/json"

@@ -74,6 +74,12 @@ def set_state(made: Tag, word: str) -> None:
         made.update()
 
 
+def set_text_of(made: Tag, word: str) -> None:
+    """Change a text, if it is another."""
+    if made.text != word:
+        made.text = word
+
+
 @contextmanager
 def card(title: str = "") -> Iterator[Element]:
     """A section with a heading."""

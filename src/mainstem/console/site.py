@@ -12,6 +12,7 @@ from mainstem.console import frame
 from mainstem.console.gateway_client import GatewayClient
 from mainstem.console.pages import (
     config_page,
+    dead_letters_page,
     flow_page,
     group_page,
     groups_page,
@@ -94,6 +95,10 @@ def _add_pages(client: GatewayClient) -> None:
     @ui.page("/console/groups/{group:path}")
     async def group(group: str) -> None:
         await group_page.show(client, group)
+
+    @ui.page("/console/dead-letters")
+    async def dead_letters(topic: str = "") -> None:
+        await dead_letters_page.show(client, topic)
 
     @ui.page("/console/config")
     async def config() -> None:

@@ -7,6 +7,7 @@
 * ``view_page``: one view
 * ``sql_page``: the SQL workbench
 * ``pipelines_page``: pipelines
+* ``dead_letters_page``: what views and pipelines could not use
 * ``groups_page``: groups
 * ``group_page``: one group
 * ``config_page``: settings

@@ -30,6 +30,7 @@ from mainstem.console.parts import (
     table,
     text,
 )
+from mainstem.console.records.new_letters import NewLetters, address_of
 from mainstem.console.requests import path
 from mainstem.model import DATABASE_TOPIC_PREFIX
 
@@ -94,6 +95,7 @@ class _Pipeline:
         with card():
             with ui.element("div").classes("state-line"):
                 self._state = state("starting")
+                self._new_letters = NewLetters(this)
             with ui.element("div").classes("figures"):
                 labels = (
                     "Lag",
@@ -123,12 +125,8 @@ class _Pipeline:
             raise GatewayError(404, "No such pipeline", f"no pipeline {self._name[:100]!r} has run on this log")
         self._show(found[0])
         letters = listing.dead_letter_topic(found[0])
-        held = {topic["name"]: topic["offsets"] for topic in await listing.topics(self._page)}
-        show_link(
-            self._letters,
-            count(held.get(letters, 0)),
-            path("console", "topics", letters) if held.get(letters) else None,
-        )
+        known = await self._new_letters.look(letters)
+        show_link(self._letters, count(known), address_of(letters) if known else None)
 
     def _show(self, pipeline: Document) -> None:
         set_state(self._state, pipeline["status"])

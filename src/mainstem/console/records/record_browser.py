@@ -9,7 +9,7 @@ Used by one page.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nicegui import ui
@@ -20,6 +20,7 @@ from mainstem.console.frame import Page
 from mainstem.console.gateway_client import GatewayError
 from mainstem.console.parts import card, column, empty, position, problem, set_rows, table, text
 from mainstem.console.records.live_tail import LiveTail
+from mainstem.console.records.record_fields import RecordDraft
 from mainstem.console.records.record_pages import RecordPages, RecordQuery
 from mainstem.console.records.seek_bar import SeekBar
 from mainstem.console.requests import ConsoleRequest, path
@@ -44,6 +45,7 @@ class RecordBrowser:
         self._asking: RecordPages | None = None
         self._shown_end = Position()
         self._shown = 0
+        self._copy: Callable[[RecordDraft], None] | None = None
         with card("Records"):
             self._seek = SeekBar(topic, address, self._sought)
             self._live = LiveTail(page, self._begin_live, self._show_live)
@@ -66,6 +68,10 @@ class RecordBrowser:
         new = sum(offset - self._shown_end.get(tp, 0) for tp, offset in self._end.items())
         self._fresh.text = f"{count(new)} more since; show them"
         self._fresh.set_visibility(new > 0 and not self._live.is_on)
+
+    def on_copy(self, copy: Callable[[RecordDraft], None]) -> None:
+        """Set the function that takes a record over into a form."""
+        self._copy = copy
 
     def refresh(self) -> None:
         """Show the first page again, newest first, at the next look."""
@@ -184,6 +190,10 @@ class RecordBrowser:
         shown_value.props('tabindex=0 aria-label="Value"')
         if left_out:
             text(f"{count(left_out)} more characters are not shown here; the line below gets all of it.", "quiet", "p")
+        copy = self._copy
+        if copy is not None:
+            button = ui.button("Copy to the append form", on_click=lambda: copy(RecordDraft.of(record)))
+            button.props("outline dense no-caps")
         before = Position({tp: record["offset"]})
         query = {"from": str(before), "to": str(after), "limit": 1}
         self._page.show_request(ConsoleRequest(path("topics", self._topic, "records"), query))

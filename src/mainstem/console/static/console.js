@@ -82,6 +82,32 @@ window.mainstem = (() => {
     applyTheme();
   }
 
+  // A file that was chosen or dropped, to the page's server in pieces.
+  const FILE_BYTES_MAX = 8 << 20, PIECE_CHARS = 100000;
+  async function sendFile(event, emit) {
+    event.preventDefault();
+    const file = (event.dataTransfer || event.target).files[0];
+    if (!file) return;
+    const failed = (error) => emit({ name: file.name, at: 0, text: "", last: true, error });
+    if (file.size > FILE_BYTES_MAX) return failed("it has more than 8 MB");
+    let text;
+    try {
+      text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+    } catch {
+      return failed("it is not UTF-8 text");
+    }
+    for (let at = 0, end; at === 0 || at < text.length; at = end) {
+      end = at + PIECE_CHARS;
+      if ((text.charCodeAt(end - 1) & 0xfc00) === 0xd800) end -= 1; // not between the halves of one character
+      emit({ name: file.name, at, text: text.slice(at, end), last: end >= text.length });
+    }
+  }
+  function unfold(id) {
+    const details = document.getElementById(id);
+    details.open = true;
+    details.scrollIntoView({ block: "start" });
+  }
+
   // Numbers change in place, so that whoever has a node in focus keeps it there.
   function flow(texts) {
     for (const [id, [text, kind]] of Object.entries(texts)) {
@@ -165,7 +191,8 @@ window.mainstem = (() => {
     button.setAttribute("aria-expanded", String(isOpen));
   }
 
-  return { sqlEditor, sqlNames, sqlInsert, queries, drawer, count, short, rate, bytes, cell, copy, chooseForm, copyForm, nextTheme, applyTheme, flow };
+  return { count, short, rate, bytes, cell, copy, chooseForm, copyForm, sendFile, unfold, nextTheme, applyTheme, flow,
+    sqlEditor, sqlNames, sqlInsert, queries, drawer };
 })();
 addEventListener("load", () => {
   const wait = setInterval(() => {

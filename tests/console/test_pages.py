@@ -32,6 +32,8 @@ PAGES = (
     "/console/views",
     "/console/views/con-by-key",
     "/console/groups",
+    "/console/history",
+    "/console/problems",
     "/console/config",
 )
 

@@ -7,6 +7,7 @@
 * ``query_boxes``: one module for each kind of view
 * ``records``: records of a topic
 * ``flow``: the flow from topics to views
+* ``health``: problems and history
 * ``frame``, ``parts``, ``charts``, ``formats``: what pages are made of
 * ``gateway_client``, ``requests``, ``listing``: requests to the gateway
 * ``sign_in``: the session of a browser

@@ -17,6 +17,7 @@ from nicegui import context, ui
 from nicegui.element import Element
 
 from mainstem.console.gateway_client import POLL_S, GatewayClient, GatewayError
+from mainstem.console.health.chip import chip, keep_fresh
 from mainstem.console.parts import link, text
 from mainstem.console.requests import ConsoleRequest, forms
 
@@ -28,6 +29,7 @@ SECTIONS = (
     ("Pipelines", "/console/pipelines", "bolt"),
     ("Views", "/console/views", "visibility"),
     ("Groups", "/console/groups", "groups"),
+    ("History", "/console/history", "show_chart"),
     ("Config", "/console/config", "tune"),
 )
 _REFRESH_S = 2.0
@@ -55,6 +57,10 @@ class Page:
         if is_listed:
             self._remember(asked)
         return await self._client.ask(asked, token=token, timeout_s=timeout_s)
+
+    async def ask_quietly(self, asked: ConsoleRequest) -> Any:
+        """The gateway's answer; the request is not among those of the page. Raises GatewayError."""
+        return await self.ask(asked, is_listed=False)
 
     def address(self) -> dict[str, str]:
         """The parameters in the page's address."""
@@ -175,6 +181,7 @@ def page(
             ui.html(_BRAND, sanitize=False)
             text("Mainstem", "brand-name")
         _navigation(section)
+        sign = chip()
         theme = ui.button(icon="brightness_auto").props('flat round dense id="theme" aria-label="Light or dark"')
         theme.on("click", js_handler="() => mainstem.nextTheme()")
     banner = ui.element("div").classes("banner").props('role="alert"')
@@ -190,8 +197,10 @@ def page(
         with ui.element("summary"):
             text("The requests of this page, as code")
         requests = ui.element("div")
+    this = Page(client, banner, requests)
     with main:
-        yield Page(client, banner, requests)
+        yield this
+    keep_fresh(sign, this.ask_quietly)
 
 
 def _link(address: str, classes: str = "") -> Element:

@@ -18,6 +18,10 @@ Column = dict[str, Any]
 _CELL = """
 <q-td :props="props" :class="props.col.cls" :data-label="props.col.label">
   <a v-if="props.col.href" :href="props.row[props.col.href]" class="link">{{ props.value }}</a>
+  <svg v-else-if="props.col.spark" v-show="props.row[props.col.spark]" class="spark" viewBox="0 0 96 22" role="img"
+    :aria-label="props.row[props.col.spark]?.label">
+    <title>{{ props.row[props.col.spark]?.label }}</title><polyline :points="props.row[props.col.spark]?.points" />
+  </svg>
   <span v-else-if="props.col.state" class="state" :data-state="props.value">{{ props.value }}</span>
   <span v-else>{{ props.value }}</span>
 </q-td>
@@ -117,7 +121,10 @@ def empty(headline: str, hint: str, command: str = "") -> Element:
 
 
 def column(name: str, label: str, **more: Any) -> Column:
-    """A column of ``table``. ``href``: the field with the cell's address; ``format``: a function of console.js."""
+    """A column of ``table``. ``href``: the field with the cell's address; ``format``: a function of console.js.
+
+    ``spark``: the field with a line, as ``health.trends`` makes it.
+    """
     made: Column = {"name": name, "label": label, "field": name, "align": "left", "sortable": True}
     if "format" in more:
         made[":format"] = f"value => mainstem.{more.pop('format')}(value)"

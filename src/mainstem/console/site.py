@@ -14,7 +14,9 @@ from mainstem.console.pages import (
     config_page,
     flow_page,
     groups_page,
+    history_page,
     pipelines_page,
+    problems_page,
     topic_page,
     topics_page,
     view_page,
@@ -85,6 +87,14 @@ def _add_pages(client: GatewayClient) -> None:
     @ui.page("/console/groups")
     async def groups() -> None:
         await groups_page.show(client)
+
+    @ui.page("/console/history")
+    async def history() -> None:
+        await history_page.show(client)
+
+    @ui.page("/console/problems")
+    async def problems() -> None:
+        await problems_page.show(client)
 
     @ui.page("/console/config")
     async def config() -> None:

@@ -7,5 +7,7 @@
 * ``view_page``: one view
 * ``pipelines_page``: pipelines
 * ``groups_page``: groups
+* ``history_page``: charts over time
+* ``problems_page``: what is wrong
 * ``config_page``: settings
 """

@@ -39,7 +39,7 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 PIECE_BYTES: Final = 256 << 10
 _STREAM = re.compile(r"/(?:topics|views)/[^/]+/stream")
 _DATA = re.compile(
-    r"/(?:topics|views|requests|pipelines|groups|metrics|config|registry|subjects|schemas|mode|contexts)(?:/.*)?",
+    r"/(?:topics|views|requests|pipelines|groups|metrics|config|history|health|registry|subjects|schemas|mode|contexts)(?:/.*)?",
     re.DOTALL,
 )
 _OTHER_SITES = frozenset({"cross-site", "same-site"})  # same-site: another port of this host

@@ -28,6 +28,7 @@ from mainstem.client.log import Log
 from mainstem.exit_codes import MACHINE, NOT_NOW, REFUSED
 from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.http.description_page import resolved
+from mainstem.gateway.monitoring.monitor import Monitor
 from mainstem.gateway.operation.log_metrics import LogMetrics
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.views.forwarding import ForwardingBackend
@@ -170,7 +171,8 @@ def _error(error_class: type[errors.MainstemError]) -> str:
 def http_page() -> str:
     """Every route of the gateway, with its parameters and answers, from the OpenAPI document."""
     nowhere = Path("nowhere")
-    document = create_app(Log("127.0.0.1:1"), ForwardingBackend([]), GatewayLimits(), LogMetrics(nowhere)).openapi()
+    log, views, metrics = Log("127.0.0.1:1"), ForwardingBackend([]), LogMetrics(nowhere)
+    document = create_app(log, views, GatewayLimits(), metrics, monitor=Monitor(log, metrics, views)).openapi()
     parts = [
         "# All HTTP routes",
         _GENERATED,

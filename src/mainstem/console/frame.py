@@ -18,6 +18,7 @@ from nicegui.element import Element
 
 from mainstem.console import palette
 from mainstem.console.gateway_client import POLL_S, GatewayClient, GatewayError
+from mainstem.console.health.chip import chip, keep_fresh
 from mainstem.console.parts import link, text
 from mainstem.console.requests import ConsoleRequest, forms
 
@@ -30,6 +31,7 @@ SECTIONS = (
     ("Views", "/console/views", "visibility"),
     ("SQL", "/console/sql", "terminal"),
     ("Groups", "/console/groups", "groups"),
+    ("History", "/console/history", "show_chart"),
     ("Config", "/console/config", "tune"),
 )
 _REFRESH_S = 2.0
@@ -57,6 +59,10 @@ class Page:
         if is_listed:
             self._remember(asked)
         return await self._client.ask(asked, token=token, timeout_s=timeout_s)
+
+    async def ask_quietly(self, asked: ConsoleRequest) -> Any:
+        """The gateway's answer; the request is not among those of the page. Raises GatewayError."""
+        return await self.ask(asked, is_listed=False)
 
     def address(self) -> dict[str, str]:
         """The parameters in the page's address."""
@@ -179,6 +185,7 @@ def page(
         _navigation(section)
         find = ui.button(icon="search").props('flat round dense aria-label="Go to …" title="Go to … (Ctrl+K)"')
         find.classes("find").on("click", js_handler="() => mainstemPalette.open()")
+        sign = chip()
         theme = ui.button(icon="brightness_auto").props('flat round dense id="theme" aria-label="Light or dark"')
         theme.on("click", js_handler="() => mainstem.nextTheme()")
     banner = ui.element("div").classes("banner").props('role="alert"')
@@ -194,10 +201,11 @@ def page(
         with ui.element("summary"):
             text("The requests of this page, as code")
         requests = ui.element("div")
-    made = Page(client, banner, requests)
-    palette.add(made)
+    this = Page(client, banner, requests)
+    palette.add(this)
     with main:
-        yield made
+        yield this
+    keep_fresh(sign, this.ask_quietly)
 
 
 def _link(address: str, classes: str = "") -> Element:

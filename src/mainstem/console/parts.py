@@ -22,6 +22,10 @@ _CELL = """
     <span class="track" aria-hidden="true"><span :style="{ width: props.row[props.col.bar] + '%' }"></span></span>
     <span>{{ props.value }}</span>
   </span>
+  <svg v-else-if="props.col.spark" v-show="props.row[props.col.spark]" class="spark" viewBox="0 0 96 22" role="img"
+    :aria-label="props.row[props.col.spark]?.label">
+    <title>{{ props.row[props.col.spark]?.label }}</title><polyline :points="props.row[props.col.spark]?.points" />
+  </svg>
   <span v-else-if="props.col.state" class="state" :data-state="props.value">{{ props.value }}</span>
   <span v-else>{{ props.value }}</span>
 </q-td>
@@ -137,6 +141,7 @@ def column(name: str, label: str, **more: Any) -> Column:
     """A column of ``table``. ``href``: the field with the cell's address; ``format``: a function of console.js.
 
     ``bar``: the field with the length of a bar, from 0 to 100.
+    ``spark``: the field with a line, as ``health.trends`` makes it.
     """
     made: Column = {"name": name, "label": label, "field": name, "align": "left", "sortable": True}
     if "format" in more:

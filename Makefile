@@ -113,6 +113,11 @@ compatibility: $(READY) ## Write docs/reference/compatibility.md from the table 
 reference: $(READY) ## Write the generated pages of docs/reference: commands, settings, errors, HTTP routes
 	@$(BIN)/python -m scripts.reference
 
+.PHONY: screenshots
+screenshots: $(READY) ## Take the documentation's pictures of the console from a running demo (ARGS=URL: of a node that is there)
+	@scripts/setup-tests
+	@$(BIN)/python -m scripts.screenshots $(ARGS)
+
 .PHONY: docs
 docs: $(READY) ## Build the documentation site in build/site, and check its links
 	@$(BIN)/python -m scripts.site $(ARGS)

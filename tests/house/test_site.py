@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from scripts import site
+from scripts import screenshots, site
 
 import mainstem
 
@@ -31,6 +31,11 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_another_host()
     addresses = re.findall(r"\]\((\S+)\)", (site.SITE / "llms.txt").read_text(encoding="utf-8"))
     assert len(addresses) > 100
     assert [each for each in addresses if not (site.SITE / each / "index.html").is_file()] == []
+
+
+def test_the_console_s_pictures_are_those_that_the_command_takes() -> None:
+    others = {"shop"}  # the example's own test draws that page
+    assert {path.stem for path in screenshots.IMAGES.glob("*.png")} - others == set(screenshots.PICTURES)
 
 
 def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from mainstem.spark.clients import borrowed
 from mainstem.spark.sink.sink_run import SinkRun
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.spark.sink_world import KilledError, Sink, killing
+from tests.spark.versions import several_micro_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -128,6 +129,7 @@ def test_a_batch_write_with_a_name_says_what_is_lost(
     assert not list(mainstem_log.read(mainstem_topic))
 
 
+@several_micro_batches
 def test_a_stream_that_loses_its_last_commit_appends_nothing_twice(
     spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, mainstem_topic: str, tmp_path: Path
 ) -> None:

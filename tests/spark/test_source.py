@@ -14,6 +14,7 @@ from pyspark.errors import AnalysisException
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.testing.embedded import EmbeddedBroker
+from tests.spark.versions import several_micro_batches
 from tests.support.avro_values import encode, framed, registry
 
 if TYPE_CHECKING:
@@ -254,6 +255,7 @@ def test_a_stream_reads_each_record_once_and_goes_on_where_it_was(
     assert run_stream(spark, mainstem_broker, tmp_path, subscribe=topic) == []
 
 
+@several_micro_batches
 def test_a_stream_keeps_to_its_limit_for_each_micro_batch(
     spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, topic: str, tmp_path: Path
 ) -> None:

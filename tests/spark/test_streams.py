@@ -14,6 +14,7 @@ from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.pipelines.losses import recorded_losses
 from mainstem.testing.embedded import EmbeddedBroker
+from tests.spark.versions import several_micro_batches
 from tests.support.apache_kafka import ApacheKafka, run_tool
 from tests.support.removed_records import delete_records
 
@@ -40,6 +41,7 @@ def latest_offsets(query: StreamingQuery) -> list[dict[str, Any]]:
     return [json.loads(progress["sources"][0]["latestOffset"]) for progress in query.recentProgress]
 
 
+@several_micro_batches
 def test_spark_keeps_to_each_kind_of_limit_and_shows_the_backlog(
     spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, mainstem_topic: str, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import inspect
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import datasource
@@ -39,26 +40,27 @@ else:
     class ReadLimit:
         """A limit of a micro-batch."""
 
+    @dataclass
     class ReadAllAvailable(ReadLimit):
         """No limit."""
 
+    @dataclass
     class ReadMaxRows(ReadLimit):
         """At most so many rows."""
 
-        def __init__(self, max_rows: int) -> None:
-            self.max_rows = max_rows
+        max_rows: int
 
+    @dataclass
     class ReadMinRows(ReadLimit):
         """At least so many rows."""
 
-        def __init__(self, min_rows: int) -> None:
-            self.min_rows = min_rows
+        min_rows: int
 
+    @dataclass
     class ReadMaxBytes(ReadLimit):
         """At most so many bytes."""
 
-        def __init__(self, max_bytes: int) -> None:
-            self.max_bytes = max_bytes
+        max_bytes: int
 
     class SupportsTriggerAvailableNow:
         """Spark does not look for it."""

@@ -16,7 +16,7 @@ import mainstem as ms
 from mainstem import errors
 from mainstem.testing import EmbeddedBroker
 
-DOCUMENTED = (ms.Log, ms.Position)
+DOCUMENTED = (ms.Log, ms.Position, ms.App)
 """The classes in Google's form, which the site shows as tables. Add those that you bring into it."""
 
 
@@ -64,7 +64,7 @@ def test_the_examples_give_what_they_show() -> None:
         log.create_topic("orders")
         runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
         said: list[str] = []
-        names = {"ms": ms, "log": log}
+        names = {"ms": ms, "log": log, "app": ms.App("documentation")}
         for name, function in METHODS.items():
             text = (function.__doc__ or "").replace("localhost:9092", broker.bootstrap)
             found = doctest.DocTestParser().get_doctest(text, dict(names), name, None, 0)

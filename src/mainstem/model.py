@@ -111,7 +111,18 @@ class Position(Mapping[TopicPartition, int]):
     __slots__ = ("_next_offsets",)
 
     def __init__(self, next_offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Raises PositionFormatError for a negative offset or one beyond 63 bits."""
+        """Make a position of a mapping.
+
+        Args:
+            next_offsets: The next offset of each topic partition; without it the empty position.
+
+        Raises:
+            PositionFormatError: An offset is negative, or beyond 63 bits.
+
+        Example:
+            >>> str(ms.Position({ms.TopicPartition("flights", 0): 17}))
+            'flights/0:17'
+        """
         entries = dict(sorted((next_offsets or {}).items()))
         for topic_partition, offset in entries.items():
             if not 0 <= offset <= _MAX_OFFSET:
@@ -120,14 +131,35 @@ class Position(Mapping[TopicPartition, int]):
 
     @classmethod
     def of(cls, topic: str, partition: int, next_offset: int) -> Position:
-        """The position of a single partition."""
+        """The position of a single partition.
+
+        Args:
+            topic: The topic.
+            partition: Its partition, from 0.
+            next_offset: The offset just after the last record that counts.
+
+        Raises:
+            PositionFormatError: The offset is negative, or beyond 63 bits.
+
+        Example:
+            >>> str(ms.Position.of("flights", 0, 17))
+            'flights/0:17'
+        """
         return cls({TopicPartition(topic, partition): next_offset})
 
     @classmethod
     def parse(cls, text: str) -> Position:
         """Read the text form; the order of its parts is free, a partition may occur in it once.
 
-        Raises PositionFormatError, which says what part is wrong.
+        Args:
+            text: ``TOPIC/PARTITION:NEXT_OFFSET`` with commas between, or ``pg:NAME:LSN``.
+
+        Raises:
+            PositionFormatError: It says what part is wrong.
+
+        Example:
+            >>> ms.Position.parse("flights/3:9,flights/0:17")
+            Position('flights/0:17,flights/3:9')
         """
         entries: dict[TopicPartition, int] = {}
         for part in text.split(",") if text.strip() else ():
@@ -146,18 +178,42 @@ class Position(Mapping[TopicPartition, int]):
 
     @classmethod
     def join(cls, positions: Iterable[Position]) -> Position:
-        """The least upper bound of all of them; of none, the empty position."""
+        """The least upper bound of all of them; of none, the empty position.
+
+        Args:
+            positions: Positions of any topics.
+
+        Example:
+            >>> ms.Position.join([ms.Position.of("a", 0, 3), ms.Position.of("a", 0, 5), ms.Position.of("b", 0, 1)])
+            Position('a/0:5,b/0:1')
+        """
         result = cls()
         for position in positions:
             result = result | position
         return result
 
     def covers(self, other: Position) -> bool:
-        """Whether everything before ``other`` is also before this position (a partial order)."""
+        """Whether everything before ``other`` is also before this position (a partial order).
+
+        Args:
+            other: The position that has to be reached.
+
+        Example:
+            >>> ms.Position.parse("a/0:5").covers(ms.Position.parse("a/0:3"))
+            True
+        """
         return all(self._next_offsets.get(tp, 0) >= offset for tp, offset in other._next_offsets.items())
 
     def restrict(self, topics: Iterable[str]) -> Position:
-        """The part of this position that lies in ``topics``."""
+        """The part of this position that lies in ``topics``.
+
+        Args:
+            topics: Names of topics.
+
+        Example:
+            >>> ms.Position.parse("a/0:5,b/0:1").restrict(["b"])
+            Position('b/0:1')
+        """
         wanted = frozenset(topics)
         return Position({tp: offset for tp, offset in self._next_offsets.items() if tp.topic in wanted})
 
@@ -172,7 +228,18 @@ class Position(Mapping[TopicPartition, int]):
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Position:
-        """Read ``to_json``'s form. Raises PositionFormatError."""
+        """Read ``to_json``'s form.
+
+        Args:
+            document: The next offset of each ``TOPIC/PARTITION``.
+
+        Raises:
+            PositionFormatError: A name or an offset is wrong.
+
+        Example:
+            >>> ms.Position.from_json({"flights/0": 17})
+            Position('flights/0:17')
+        """
         return cls.parse(",".join(f"{name}:{offset}" for name, offset in document.items()))
 
     def __or__(self, other: Position) -> Position:

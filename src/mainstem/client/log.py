@@ -98,11 +98,23 @@ class Log:
         security: Mapping[str, str] | Security | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """``timeout_s`` is how long any call may wait for the log.
+        """Name a log; nothing connects before the first call.
 
-        ``security`` are Kafka's security options by name, e.g. ``{"security.protocol": "SASL_SSL", …}``; without them
-        the ``MAINSTEM_…`` variables say (see ``client.security``). Raises ConfigError when there is no address, and for
-        options that cannot be.
+        Args:
+            bootstrap: Addresses of brokers, ``host:port`` with commas between.
+            timeout_s: How long any call may wait for the log.
+            client_id: The name under which the log's metrics and quotas count this client.
+            security: Kafka's security options by name, such as ``{"security.protocol": "SASL_SSL", …}``. Without them
+                the ``MAINSTEM_…`` variables say (see ``client.security``).
+            clock: The time; tests give one of their own.
+
+        Raises:
+            ConfigError: There is no address, or an option cannot be.
+
+        Example:
+            >>> with ms.Log("localhost:9092", timeout_s=10) as log:
+            ...     log.create_topic("greetings").partitions
+            1
         """
         parse_bootstrap(bootstrap)
         self.bootstrap = bootstrap
@@ -131,15 +143,30 @@ class Log:
     ) -> Position:
         """Append one record; returns the position just after it, once it is durable.
 
-        A dict, list, dataclass or model is kept as JSON, text as UTF-8, bytes as they are, None is a tombstone.
+        Args:
+            topic: The topic, which exists.
+            value: A dict, list, dataclass or model is kept as JSON, text as UTF-8, bytes as they are. None is a
+                tombstone.
+            key: The record's key, by the same rules. Records of one key stay in order.
+            headers: Pairs of name and value, or a mapping.
+            partition: The partition. Without it the key decides, as in Kafka's Java client.
+            timestamp_ms: The record's time. Without it the record gets the time of the append.
+            options: They need the topic's log features. ``expect_key_offset`` appends only if the key's last offset is
+                this (-1: the key has none), ``expect_end`` only if the partition ends here. ``idempotency_key`` appends
+                once within the topic's window; a repeat returns the position of the first append.
 
-        These options need the topic's log features. ``expect_key_offset`` appends only if the key's last offset is this
-        (-1: the key has none). ``expect_end`` appends only if the partition ends here. Otherwise they raise
-        ConditionFailedError with the ``actual`` offset. ``idempotency_key`` appends once within the topic's window; a
-        repeat within it returns the position of the first append.
-        Raises UnsupportedFeatureError where the log or the topic's configs do not know them.
-        Raises UnknownTopicError, RecordTooLargeError, SchemaError (no JSON form), LogUnavailableError (of its kind
-        OutcomeUnknownError when the record may have been appended), and RemoteError.
+        Raises:
+            UnknownTopicError: The topic does not exist. It is never created by mistake.
+            RecordTooLargeError: The record is over the topic's ``max.message.bytes``.
+            SchemaError: The value has no JSON form.
+            ConditionFailedError: An expectation does not hold; ``actual`` is the offset that is there.
+            UnsupportedFeatureError: The log or the topic's configs do not know an option.
+            LogUnavailableError: The log is away. Its kind OutcomeUnknownError: the record may have been appended.
+            RemoteError: The log refused the record for another reason.
+
+        Example:
+            >>> str(log.append("orders", {"drink": "tea"}, key="ada"))
+            'orders/0:1'
         """
         record = EncodedRecord(value_bytes(value), key_bytes(key), encoded_headers(headers), partition, timestamp_ms)
         if options:
@@ -149,18 +176,38 @@ class Log:
     def append_many(self, topic: str, records: Iterable[Any]) -> Position:
         """Append records in few, large batches; returns the position just after all of them, once they are durable.
 
-        An item is a value, ``(key, value)``, a ``client.records.NewRecord``, or a Record that was read. Order is kept
-        within each partition. Memory is bounded: the iterable is taken as fast as the log takes its records. When one
-        fails, the first failure is raised; others may have been appended.
+        Order is kept within each partition. Memory is bounded: the iterable is taken as fast as the log takes its
+        records. When one fails, the first failure is raised; others may have been appended.
+
+        Args:
+            topic: The topic, which exists.
+            records: Values, pairs ``(key, value)``, ``client.records.NewRecord``, or Records that were read.
+
+        Raises:
+            UnknownTopicError: The topic does not exist.
+            RecordTooLargeError: A record is over the topic's ``max.message.bytes``.
+            SchemaError: A value has no JSON form.
+            LogUnavailableError: The log is away.
+
+        Example:
+            >>> str(log.append_many("orders", [("bob", {"drink": "mocha"}), ("bob", {"drink": "water"})]))
+            'orders/0:3'
         """
         return self._appender.append(topic, map(encoded, records))
 
     def transaction(self, transactional_id: str | None = None, *, timeout_s: float = 60.0) -> Transaction:
         """Records in any topics, and offsets of groups, that count together or not at all: ``with … as tx:``.
 
-        A ``transactional_id`` is a producer of its own over all programs that use it: beginning a transaction ends what
-        an older one left open, and fences it (its next call is a ProducerFencedError). Without one no other program is
-        touched. ``timeout_s`` is how long the transaction may take before the log aborts it.
+        Args:
+            transactional_id: A producer of its own over all programs that use it. Beginning a transaction ends what an
+                older one left open, and fences it: its next call is a ProducerFencedError. Without an id no other
+                program is touched.
+            timeout_s: How long the transaction may take before the log aborts it.
+
+        Example:
+            >>> with log.transaction() as tx:
+            ...     tx.append("orders", {"drink": "latte"}, key="cem")
+            ...     tx.commit_offsets("kitchen", log.end("orders"))
         """
         return self._appender.transaction(transactional_id, timeout_s)
 
@@ -180,11 +227,27 @@ class Log:
     ) -> BoundedReader:
         """The committed records from ``start`` up to the log's end as it is now, or to ``end`` before that.
 
-        With ``key`` only that key's records, looked for in the partition that Mainstem and Kafka's Java client give it,
-        by its key index if it has one; ``every_partition`` scans all, for writers that partition otherwise (as
-        librdkafka's own default does). ``fetch_bytes``: about how much is asked of the log at once, and held in memory.
-        ``on_damaged="skip"`` steps over records that the log has and cannot be read; the reader's ``damaged`` names
-        them. Raises UnknownTopicError, OffsetOutOfRangeError; while iterating, DamagedRecordsError.
+        Args:
+            topic: The topic.
+            start: ``"earliest"``, ``"latest"``, an offset, a position, or a time.
+            end: The same, and the reader ends before it.
+            limit: At most so many records.
+            key: Only the records of this key, looked for in the partition that Mainstem and Kafka's Java client give
+                it, by its key index if it has one.
+            every_partition: Look for the key in all partitions, for writers that partition otherwise (as librdkafka's
+                own default does).
+            fetch_bytes: About how much is asked of the log at once, and held in memory.
+            on_damaged: ``"skip"`` steps over records that the log has and cannot be read; the reader's ``damaged``
+                names them.
+
+        Raises:
+            UnknownTopicError: The topic does not exist.
+            OffsetOutOfRangeError: The start is an offset that the log does not have.
+            DamagedRecordsError: While iterating: records that cannot be read, with ``on_damaged="stop"``.
+
+        Example:
+            >>> [record.value for record in log.read("orders", key="ada")]
+            [b'{"drink":"tea"}']
         """
         with self._pool.borrow() as client:
             partitions = existing = partitions_of(client, [topic])
@@ -213,8 +276,24 @@ class Log:
     ) -> KeyReader:
         """The committed records of one key, as ``read`` gives them; the reader says whether an index led to them.
 
-        ``partition`` is where to look, if not where Mainstem and Kafka's Java client put the key.
-        Raises UnknownTopicError, OffsetOutOfRangeError.
+        Args:
+            topic: The topic.
+            key: The key.
+            start: Where to begin, as in ``read``.
+            end: Where to end, as in ``read``.
+            limit: At most so many records.
+            partition: Where to look, if not where Mainstem and Kafka's Java client put the key.
+            on_damaged: As in ``read``.
+
+        Raises:
+            InputError: The key is None.
+            UnknownTopicError: The topic does not exist.
+            OffsetOutOfRangeError: The start is an offset that the log does not have.
+
+        Example:
+            >>> reader = log.read_key("orders", "bob")
+            >>> [record.offset for record in reader]
+            [1, 2]
         """
         wanted = key_bytes(key)
         if wanted is None:
@@ -236,9 +315,24 @@ class Log:
     ) -> Follower:
         """The committed records of the topics as they arrive, without end; close it from any thread.
 
-        ``on_damaged`` is as in ``read``. Raises UnknownTopicError, OffsetOutOfRangeError; while iterating,
-        DamagedRecordsError, and LogUnavailableError when the log is away for longer than ``timeout_s`` (iterating on
-        goes on where it was).
+        Args:
+            topics: One topic or several.
+            start: Where to begin, as in ``read``.
+            fetch_bytes: About how much is asked of the log at once, and held in memory.
+            on_damaged: As in ``read``.
+
+        Raises:
+            InputError: No topic is named.
+            UnknownTopicError: A topic does not exist.
+            OffsetOutOfRangeError: The start is an offset that the log does not have.
+            DamagedRecordsError: While iterating: records that cannot be read, with ``on_damaged="stop"``.
+            LogUnavailableError: While iterating: the log is away for longer than ``timeout_s``. Iterating on goes on
+                where it was.
+
+        Example:
+            >>> with log.follow("orders", start="earliest") as follower:
+            ...     next(follower).key
+            b'ada'
         """
         if not topics:
             raise InputError("follow: name at least one topic")
@@ -262,7 +356,17 @@ class Log:
             return Position(client.list_offsets(partitions_of(client, topics), EARLIEST))
 
     def positions_at(self, topic: str, time: datetime.datetime) -> Position:
-        """The position before the first committed record of each partition whose timestamp is ``time`` or later."""
+        """The position before the first committed record of each partition whose timestamp is ``time`` or later.
+
+        Args:
+            topic: The topic.
+            time: The moment; UTC if it has no zone.
+
+        Example:
+            >>> import datetime
+            >>> str(log.positions_at("orders", datetime.datetime(2013, 1, 1, tzinfo=datetime.UTC)))
+            'orders/0:0'
+        """
         with self._pool.borrow() as client:
             ends = end_offsets(client, partitions_of(client, [topic]), read_committed=True)
             return Position(offsets_at_time(client, ends, time))
@@ -284,7 +388,20 @@ class Log:
     ) -> TopicInfo:
         """Create a topic and return when it can be used; what is not given is the broker's default.
 
-        Raises TopicExistsError unless ``exist_ok`` (the topic is then left as it is), InputError, ConfigError.
+        Args:
+            name: Letters, digits, ``.``, ``_`` and ``-``.
+            partitions: How many; a key's records are all in one of them.
+            configs: Kafka's topic configs and Mainstem's own, by name.
+            exist_ok: Leave a topic as it is that exists already.
+
+        Raises:
+            TopicExistsError: The topic exists, and ``exist_ok`` is not set.
+            InputError: The name or the number of partitions cannot be.
+            ConfigError: A config does not exist, or has a wrong value.
+
+        Example:
+            >>> log.create_topic("accounts", partitions=4, configs={"cleanup.policy": "compact"}).partitions
+            4
         """
         with self._pool.borrow() as client:
             try:

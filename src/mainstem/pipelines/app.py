@@ -79,11 +79,25 @@ class App:
         encoding: Encoding | None = None,
         key_encoding: Encoding | None = None,
     ) -> Topic:
-        """Declare a topic. ``schema``: a dataclass, a pydantic model, or a Spark DDL string.
+        """Declare a topic.
 
-        ``encoding``: ``"avro"``, ``"json-schema"`` or ``"protobuf"`` for values that begin with the id of a schema, as
-        Confluent's serializers write them; the schema is made of the columns. Without it values are plain JSON.
-        ``key_encoding``: the same for keys, which are text without it.
+        Args:
+            name: Letters, digits, ``.``, ``_`` and ``-``.
+            schema: A dataclass, a pydantic model, or a Spark DDL string. Without it values are any bytes.
+            key: The column that is the record's key, or several.
+            partitions: How many. A topic that exists keeps those that it has.
+            compacted: Keep the newest record of each key; it needs a key.
+            configs: Kafka's topic configs and Mainstem's own, by name.
+            encoding: ``"avro"``, ``"json-schema"`` or ``"protobuf"`` for values that begin with the id of a schema, as
+                Confluent's serializers write them. The schema is made of the columns. Without it values are plain JSON.
+            key_encoding: The same for keys, which are text without it.
+
+        Raises:
+            DefinitionError: The name is taken, or an argument cannot be. It names the line of your file.
+
+        Example:
+            >>> app.topic("flights", "flight_id STRING, carrier STRING", key="flight_id", partitions=4).name
+            'flights'
         """
         settings = MappingProxyType(dict(configs or {}))
         topic = Topic(
@@ -103,10 +117,23 @@ class App:
     ) -> CapturedTables:
         """Capture tables of a PostgreSQL database: each a topic, with a snapshot first and then every change.
 
-        Returns the topics by the tables' names: ``shop["public.orders"]``. ``dsn`` is libpq's; leave the password to
-        ``PGPASSWORD`` or a password file. ``tables``: ``"public.orders"``. ``envelope``: ``"row"``, the row after each
-        change and a tombstone for a deletion, or ``"debezium"``. ``partitions`` are those of each topic. ``encoding``:
-        that of the rows, as for ``topic``.
+        Returns the topics by the tables' names.
+
+        Args:
+            name: The capture's name; its topics begin with it.
+            dsn: libpq's connection string. Leave the password to ``PGPASSWORD`` or a password file.
+            tables: The tables with their schemas.
+            envelope: ``"row"``, the row after each change and a tombstone for a deletion, or ``"debezium"``.
+            partitions: How many each topic has.
+            encoding: That of the rows, as for ``topic``.
+
+        Raises:
+            DefinitionError: The name is taken, or an argument cannot be.
+
+        Example:
+            >>> shop = app.postgres("shop", dsn="host=db dbname=shop", tables=["public.orders"])
+            >>> shop["public.orders"].name
+            'shop.orders'
         """
         where = _caller()
         try:
@@ -136,11 +163,28 @@ class App:
         """Declare the decorated function as a pipeline from ``inputs`` into the topic ``into``, or into several.
 
         The function gets one Spark DataFrame for each input and gives one back for each topic of ``into``, in that
-        order; it stays callable as it is. ``mode`` is Spark's output mode; a topic derived by ``update`` or
-        ``complete`` holds changing rows, so it needs a ``key`` and is compacted. ``key`` and ``partitions`` are those
-        of the topics that are not declared; default: no key, and as many partitions as the first streamed input.
-        When input records in the log cannot be read, the pipeline stops. With ``on_damaged="skip"`` it skips them and
-        records their offsets in the progress topic.
+        order; it stays callable as it is.
+
+        Args:
+            inputs: Topics, their names, or ``topic.table()``.
+            into: The topic that it derives, or several; a name that is not declared makes a topic.
+            key: The key of topics that are not declared.
+            mode: Spark's output mode. A topic derived by ``update`` or ``complete`` holds changing rows, so it needs a
+                key and is compacted.
+            name: The pipeline's name. Without it the function's, with ``-`` for ``_``.
+            partitions: Those of topics that are not declared. Without it as many as the first streamed input has.
+            on_damaged: When input records cannot be read, the pipeline stops. With ``"skip"`` it skips them and records
+                their offsets in the progress topic.
+
+        Raises:
+            DefinitionError: An input does not exist, the output has another writer, or the pipelines form a circle.
+
+        Example:
+            >>> @app.pipeline("flights", into="late", key="flight_id")
+            ... def late(flights):
+            ...     return flights.where("dep_delay > 60")
+            >>> app.pipelines["late"].outputs[0].name
+            'late'
         """
         wanted = (into,) if isinstance(into, Topic | str) else tuple(into)
 
@@ -181,9 +225,21 @@ class App:
         """Declare the decorated function to be called with each micro-batch of ``source``: a DataFrame, and its id.
 
         Use it to write to other systems. After a crash a micro-batch is repeated with the same id and the same rows.
-        ``into``: the topics, declared before, that the function appends to. It then returns the position after its
-        records, or None when it appended none, so that positions propagate through these topics.
-        ``on_damaged`` is as for a pipeline.
+
+        Args:
+            source: The topic.
+            into: The topics, declared before, that the function appends to. It then returns the position after its
+                records, or None when it appended none, so that positions propagate through these topics.
+            name: The pipeline's name. Without it the function's, with ``-`` for ``_``.
+            on_damaged: As for a pipeline.
+
+        Raises:
+            DefinitionError: The source is a table or does not exist, or the function takes other arguments.
+
+        Example:
+            >>> @app.foreach_batch("flights")
+            ... def export(rows, batch_id):
+            ...     rows.write.mode("overwrite").parquet(f"export/{batch_id}")
         """
         wanted = (into,) if isinstance(into, Topic | str) else tuple(into)
 
@@ -215,8 +271,19 @@ class App:
     def view(self, name: str, topic: Topic | str, kind: Kind, *, on_damaged: OnDamaged = "stop") -> View:
         """Declare a view of ``kind`` over a topic, derived ones included.
 
-        When records in the log cannot be read, the view stops. With ``on_damaged="skip"`` it skips them and writes
-        their offsets in a dead letter.
+        Args:
+            name: The view's name, by which it is asked.
+            topic: The topic or its name.
+            kind: ``ms.KeyValue()``, ``ms.SQL()``, ``ms.Lake()``, or a Search, Graph or Metrics view with its columns.
+            on_damaged: When records in the log cannot be read, the view stops. With ``"skip"`` it skips them and writes
+                their offsets in a dead letter.
+
+        Raises:
+            DefinitionError: The name is taken, the topic does not exist, or the kind's arguments cannot be.
+
+        Example:
+            >>> app.view("by-flight", "flights", ms.KeyValue()).name
+            'by-flight'
         """
         where = _caller()
         if not isinstance(kind, KINDS):
@@ -227,7 +294,18 @@ class App:
     def sink(self, topic: Topic | str, table: Sink, *, name: str | None = None, on_damaged: OnDamaged = "stop") -> View:
         """Declare a table of a foreign database that is kept in step with a topic: a view with that table as its store.
 
-        Its name is the table's, without the schema, unless ``name`` is given. ``on_damaged`` is as for a view.
+        Args:
+            topic: The topic or its name.
+            table: ``ms.Postgres(…)``, ``ms.MariaDB(…)`` or ``ms.SQLite(…)``, with ``table=``.
+            name: The sink's name. Without it the table's, without the schema.
+            on_damaged: As for a view.
+
+        Raises:
+            DefinitionError: The name or the table is taken, or the topic does not exist.
+
+        Example:
+            >>> app.sink("flights", ms.Postgres("postgresql://db/shop", table="public.flights")).name
+            'flights'
         """
         where = _caller()
         if not isinstance(table, SINKS):

@@ -101,7 +101,16 @@ class ViewClient:
         self._path = f"/views/{quote(name, safe='')}"
 
     def get(self, key: str, **fresh: Unpack[Fresh]) -> Answer:
-        """Key-value: the row of one key; no rows when there is none."""
+        """Key-value: the row of one key; no rows when there is none.
+
+        Args:
+            key: The key, as text.
+            fresh: How fresh the answer has to be: ``at_least``, ``max_lag_ms``, ``as_of`` and ``timeout`` (``Fresh``).
+
+        Raises:
+            UnknownViewError: The view does not exist.
+            PositionTimeoutError: The view did not get there in time; ``reached`` says how far it is.
+        """
         if key in _DOTS:
             return self.range(start=key, end=key + "\0", limit=1, **fresh)
         return self._ask("GET", f"/keys/{quote(key, safe='')}", {}, fresh)
@@ -118,7 +127,15 @@ class ViewClient:
     ) -> Answer:
         """Key-value: the rows of the keys with a prefix, from ``start`` to before ``end``, in the order of the keys.
 
-        At most ``limit`` rows. When more follow, the answer's ``next`` is the ``after`` to read on; ``scan`` does so.
+        When more rows follow, the answer's ``next`` is the ``after`` to read on; ``scan`` does so.
+
+        Args:
+            prefix: What the keys begin with.
+            start: The first key.
+            end: The key before which the range ends.
+            limit: At most so many rows.
+            after: Read on after this key.
+            fresh: How fresh the answer has to be: ``at_least``, ``max_lag_ms``, ``as_of`` and ``timeout`` (``Fresh``).
         """
         query = {"prefix": prefix, "start": start, "end": end, "limit": limit, "after": after}
         return self._ask("GET", "/keys", query, fresh)
@@ -135,6 +152,13 @@ class ViewClient:
         """Key-value: every row that ``range`` has, asked for in pages of ``page_size`` as you take them.
 
         A later page may reflect a later state, never one before ``at_least``; with ``as_of`` all reflect that state.
+
+        Args:
+            prefix: What the keys begin with.
+            start: The first key.
+            end: The key before which the range ends.
+            page_size: How many rows one request gets.
+            fresh: How fresh the answer has to be: ``at_least``, ``max_lag_ms``, ``as_of`` and ``timeout`` (``Fresh``).
         """
         after = None
         while True:
@@ -153,9 +177,18 @@ class ViewClient:
         explain: bool = False,
         **fresh: Unpack[Fresh],
     ) -> Answer:
-        """SQL: any SELECT over the view, which is a table of its name; ``query_timeout`` is how long it may run.
+        """SQL: any SELECT over the view, which is a table of its name.
 
-        With ``explain`` the answer is one row, whose ``plan`` is how the query would run.
+        Args:
+            query: The SELECT, in DuckDB's dialect.
+            limit: At most so many rows.
+            query_timeout: How many seconds the query may run.
+            explain: Answer one row, whose ``plan`` is how the query would run, and do not run it.
+            fresh: How fresh the answer has to be: ``at_least``, ``max_lag_ms``, ``as_of`` and ``timeout`` (``Fresh``).
+
+        Raises:
+            QueryError: The query is wrong, or took too long.
+            PositionTimeoutError: The view did not get there in time.
         """
         body: dict[str, Any] = {"query": query, "limit": limit, "timeout_s": query_timeout}
         if explain:
@@ -163,7 +196,16 @@ class ViewClient:
         return self._ask("POST", "/sql", {}, fresh, body, extra_s=query_timeout)
 
     def search(self, q: str, *, limit: int = 20, **fresh: Unpack[Fresh]) -> Answer:
-        """Search: the best hits for a query, best first."""
+        """Search: the best hits for a query, best first.
+
+        Args:
+            q: Words, ``"phrases"``, ``AND``, ``OR`` and ``-`` before a word.
+            limit: At most so many hits.
+            fresh: How fresh the answer has to be: ``at_least``, ``max_lag_ms`` and ``timeout`` (``Fresh``).
+
+        Raises:
+            QueryError: The query is wrong.
+        """
         return self._ask("GET", "/search", {"q": q, "limit": limit}, fresh)
 
     def neighbors(
@@ -175,12 +217,27 @@ class ViewClient:
         limit: int = 10_000,
         **fresh: Unpack[Fresh],
     ) -> Answer:
-        """Graph: the nodes within ``hops`` of a node, with their distances."""
+        """Graph: the nodes within ``hops`` of a node, with their distances.
+
+        Args:
+            node: The node to begin at.
+            hops: The greatest distance.
+            direction: Along the edges (``"out"``), against them (``"in"``), or ``"both"``.
+            limit: At most so many nodes.
+            fresh: How fresh the answer has to be: ``at_least``, ``max_lag_ms`` and ``timeout`` (``Fresh``).
+        """
         query = {"node": node, "hops": hops, "direction": direction, "limit": limit}
         return self._ask("GET", "/neighbors", query, fresh)
 
     def path(self, start: str, end: str, *, direction: Direction = "out", **fresh: Unpack[Fresh]) -> Answer:
-        """Graph: a shortest path, a row for each node; no rows when there is none."""
+        """Graph: a shortest path, a row for each node; no rows when there is none.
+
+        Args:
+            start: The first node.
+            end: The last node.
+            direction: Along the edges (``"out"``), against them (``"in"``), or ``"both"``.
+            fresh: How fresh the answer has to be: ``at_least``, ``max_lag_ms`` and ``timeout`` (``Fresh``).
+        """
         return self._ask("GET", "/path", {"from": start, "to": end, "direction": direction}, fresh)
 
     def metrics(
@@ -193,10 +250,17 @@ class ViewClient:
         buckets: bool = False,
         **fresh: Unpack[Fresh],
     ) -> Answer:
-        """Metrics: figures for each combination of the labels ``over`` (default: all), of records with ``labels``.
+        """Metrics: figures for each combination of the labels ``over``, of records with ``labels``.
 
-        Rows: ``labels``, ``records``, ``values`` with count, sum, mean, min, max of each; on request also estimated
-        ``quantiles`` and ``buckets`` of each, and the ``series`` of records a minute.
+        Rows: ``labels``, ``records``, ``values`` with count, sum, mean, min, max of each.
+
+        Args:
+            over: The labels to group by; without it all.
+            labels: Only records with these labels.
+            quantiles: Estimated quantiles of each value, such as 0.5.
+            series: Also the records of each minute.
+            buckets: Also the buckets of each value.
+            fresh: How fresh the answer has to be: ``at_least``, ``max_lag_ms`` and ``timeout`` (``Fresh``).
         """
         query = {
             "over": None if over is None else list(over) or "",
@@ -216,9 +280,16 @@ class ViewClient:
         after: str | None = None,
         timeout: float = _WAIT_S,
     ) -> Diff:
-        """Key-value and SQL: the rows that changed between two moments (``end``: now), in the order of their keys.
+        """Key-value and SQL: the rows that changed between two moments, in the order of their keys.
 
         To read on after ``limit`` changes: ``diff(d.start, d.end, after=d.next)``, until ``next`` is None.
+
+        Args:
+            start: A position of the view, or a time.
+            end: The same; without it now.
+            limit: At most so many changes.
+            after: Read on after this key.
+            timeout: How many seconds to wait.
         """
         moments = {"from": _moment_text(start), "to": None if end is None else _moment_text(end)}
         query = {**moments, "limit": limit, "after": after, "timeout": timeout}
@@ -233,7 +304,9 @@ class ViewClient:
     def verify(self, *, full: bool = True, timeout: float = 600.0) -> dict[str, Any]:
         """Compare the view with a replay of its topic: ``equal``, ``records``, ``position``, ``differences``.
 
-        Not ``full``: without the replay, if the store's own account shows that no other writer changed it.
+        Args:
+            full: False: without the replay, if the store's own account shows that no other writer changed it.
+            timeout: How many seconds to wait.
         """
         return self._http.call("POST", f"{self._path}/verify", {"full": str(full).lower()}, timeout_s=timeout)
 
@@ -242,7 +315,12 @@ class ViewClient:
     ) -> dict[str, Any]:
         """Rebuild the view: from the log, the records that retention left, its topic's lake, or its newest snapshot.
 
-        Raises HistoryRemovedError when the source is "log" and retention removed records, or there is no lake.
+        Args:
+            source: ``"log"``, ``"left"``, ``"lake"`` or ``"snapshot"``.
+            timeout: How many seconds to wait.
+
+        Raises:
+            HistoryRemovedError: The source is ``"log"`` and retention removed records, or there is no lake.
         """
         return self._http.call("POST", f"{self._path}/rebuild", {"from": source}, timeout_s=timeout)
 

@@ -132,6 +132,15 @@ dist: $(READY) ## Build the wheel and the source archive into dist/, with the sa
 	@SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/hatchling build -d dist
 	@cd dist && sha256sum *
 
+.PHONY: image
+image: ## Build both container images: the log alone, and all with Java (ARGS="--build-arg BASE=...")
+	@scripts/image $(ARGS)
+
+.PHONY: deploy-check
+deploy-check: $(READY) ## Lint the Helm chart, the compose file and the systemd unit (installs helm and kubeconform with Go)
+	@scripts/setup-deploy-tools .cache/deploy-tools
+	@PATH="$$PWD/.cache/deploy-tools:$$PATH" exec $(BIN)/python -m pytest -q -rs tests/packaging $(ARGS)
+
 .PHONY: clean
 clean: ## Remove the virtual environment, caches and the demo's data
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis mainstem-data

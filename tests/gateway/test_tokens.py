@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import httpx
@@ -203,6 +206,26 @@ def test_a_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
     path.chmod(0o640)
     with pytest.raises(ConfigError, match="chmod 600"):
         read_tokens(path)
+
+
+@pytest.mark.parametrize(("mode", "is_read"), [(0o640, True), (0o440, True), (0o644, False), (0o660, False)])
+def test_a_file_of_root_may_be_readable_by_the_group(mode: int, is_read: bool) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a file of root")
+    with tempfile.TemporaryDirectory() as directory:
+        path, group = Path(directory) / "t.json", 65_534
+        write_tokens(path, [])
+        os.chown(path, 0, group)
+        path.chmod(mode)
+        Path(directory).chmod(0o755)
+        os.setegid(group)
+        os.seteuid(65_534)
+        try:
+            with nullcontext() if is_read else pytest.raises(ConfigError, match="others may read"):
+                assert read_tokens(path) == {}
+        finally:
+            os.seteuid(0)
+            os.setegid(0)
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,9 @@ _PATTERN = re.compile(r"\*|(?:topic|view):(?:[^*\s]{1,249}\*?|\*)")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _LOOK_EVERY_S: Final = 1.0
 _LOCK_S: Final = 5.0
+_FORBIDDEN: Final = 0o077
+_FORBIDDEN_OF_ROOTS: Final = 0o037
+"""Of a file that belongs to root: its group may read it. So PostgreSQL reads keys, and Kubernetes mounts secrets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,7 @@ def read_tokens(path: Path) -> dict[str, Token]:
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
-            if status.st_mode & 0o077:
+            if status.st_mode & (_FORBIDDEN_OF_ROOTS if status.st_uid == 0 != os.geteuid() else _FORBIDDEN):
                 raise ConfigError(f"{path}: others may read or change it; chmod 600 {path}")
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:

@@ -74,7 +74,9 @@ class RecordFields:
             with ui.element("summary"):
                 text("Partition, time, conditions")
             with ui.element("div").classes("bar"):
-                self._partition = ui.select([ANY], value=ANY, label="Partition").props("dense outlined options-dense")
+                self._partition = ui.select([ANY], value=ANY, label="Into partition").props(
+                    "dense outlined options-dense"
+                )
                 self._partition.classes("order")
                 self._time = ui.input("Time (UTC; empty: now)")
                 self._time.props("dense outlined clearable stack-label type=datetime-local step=1")

@@ -3,6 +3,7 @@
 * ``record_browser``: the browser of records
 * ``record_pages``: the pages of one question
 * ``seek_bar``: where to begin, in the page's address
+* ``record_search``: a search in keys, values and headers
 * ``live_tail``: new records as they arrive
 * ``append_form``: the form that appends records
 * ``bulk_append``, ``record_files``: the records of a file

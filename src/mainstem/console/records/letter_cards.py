@@ -40,6 +40,7 @@ class LetterCards:
         self._note = ui.element("div").props('aria-live="polite"')
         self._more = ui.button("More", on_click=self._show_more).props("outline no-caps dense").classes("more")
         self._more.set_visibility(False)
+        self._dialogs = ui.element("div")  # not in a card: it goes when its letter is marked
 
     async def show(self) -> None:
         """Show the newest letters."""
@@ -119,7 +120,7 @@ class LetterCards:
     async def _open(self, letter: Document, shown: ui.element) -> None:
         """Show the form of an append with the letter's record in it."""
         topic = letter["source"]["topic"]
-        with ui.dialog() as dialog, ui.card().classes("wide-dialog"):
+        with self._dialogs, ui.dialog() as dialog, ui.card().classes("wide-dialog"):
             text(f"Append again to {topic}", "card-title", "h2")
             text("The record at its place stays as it is. The view or pipeline reads the new one.", "quiet", "p")
             is_marked = ui.checkbox("Mark the dead letter as handled", value=True).props("dense")

@@ -22,6 +22,7 @@ from mainstem.console.parts import card, column, empty, position, problem, set_r
 from mainstem.console.records.live_tail import LiveTail
 from mainstem.console.records.record_fields import RecordDraft
 from mainstem.console.records.record_pages import RecordPages, RecordQuery
+from mainstem.console.records.record_search import RecordSearch
 from mainstem.console.records.seek_bar import SeekBar
 from mainstem.console.requests import ConsoleRequest, path
 from mainstem.model import Position, TopicPartition
@@ -49,6 +50,7 @@ class RecordBrowser:
         with card("Records"):
             self._seek = SeekBar(topic, address, self._sought)
             self._live = LiveTail(page, self._begin_live, self._show_live)
+            self._search = RecordSearch(page, topic, self._begin_search, self._show_found)
             self._fresh = ui.button("", on_click=self._first_page).props("flat dense no-caps icon=arrow_upward")
             self._fresh.set_visibility(False)
             self._list = ui.element("ul").classes("records").props('aria-label="Records"')
@@ -86,6 +88,7 @@ class RecordBrowser:
 
     async def _first_page(self) -> None:
         self._live.stop()
+        self._search.stop()
         self._pages = RecordPages(self._asked, self._seek.query(), self._beginning, self._end)
         self._shown_end, self._shown = self._end, 0
         self._fresh.set_visibility(False)
@@ -120,6 +123,15 @@ class RecordBrowser:
                 self._more.props(remove="loading")
                 self._more.enable()
                 self._more.set_visibility(pages.has_more)
+
+    def _begin_search(self) -> None:
+        self._live.stop()
+        self._begin_live()
+
+    def _show_found(self, records: Sequence[Document]) -> None:
+        with self._list:
+            for record in records:
+                self._summary(record)
 
     def _begin_live(self) -> RecordQuery:
         self._list.clear()

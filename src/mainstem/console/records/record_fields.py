@@ -23,6 +23,7 @@ ANY: Final = "The key decides"
 _ALWAYS, _KEY_IS_AT, _ENDS_AT = "Always", "Only if the key's last offset is", "Only if the partition ends at"
 _PARTITIONS_LISTED_MAX: Final = 1_000
 _HEADERS_MAX: Final = 100
+_CHECKED_CHARS_MAX: Final = 200_000
 
 
 class FieldError(ValueError):
@@ -62,7 +63,7 @@ class RecordFields:
         self._key = ui.input("Key (empty: none)").props("dense outlined").classes("field")
         self.value = ui.textarea("Value: JSON, or text").props("dense outlined autogrow").classes("field")
         self._json = text("", "quiet json-state")
-        self.value.on("input", self._look_at_value, throttle=0.5, leading_events=False)
+        self.value.on_value_change(self._look_at_value)
         self._note = text("", "quiet", "p")
         self._note.set_visibility(False)
         self._tombstone = ui.checkbox("Tombstone: no value").props("dense")
@@ -73,7 +74,9 @@ class RecordFields:
             with ui.element("summary"):
                 text("Partition, time, conditions")
             with ui.element("div").classes("bar"):
-                self._partition = ui.select([ANY], value=ANY, label="Partition").props("dense outlined options-dense")
+                self._partition = ui.select([ANY], value=ANY, label="Into partition").props(
+                    "dense outlined options-dense"
+                )
                 self._partition.classes("order")
                 self._time = ui.input("Time (UTC; empty: now)")
                 self._time.props("dense outlined clearable stack-label type=datetime-local step=1")
@@ -157,7 +160,7 @@ class RecordFields:
     def _look_at_value(self) -> None:
         """Say whether the value is JSON."""
         written = self.value.value or ""
-        if written.lstrip()[:1] not in ("{", "["):
+        if written.lstrip()[:1] not in ("{", "[") or len(written) > _CHECKED_CHARS_MAX:
             self._json.text = ""
             return
         try:

@@ -149,6 +149,32 @@ class StreamQuery(NoQuery):
     on_damaged: OnDamaged = Field("stop", description=_ON_DAMAGED)
 
 
+class SearchRecordsQuery(NoQuery):
+    """What to look for in a topic's records, where, and for how long."""
+
+    text: str | None = Field(
+        None, max_length=1_000, description="a text in key, value or headers, in any case", examples=["F0042"]
+    )
+    where: str | None = Field(
+        None,
+        max_length=2_000,
+        description="comparisons of fields of a JSON value, all of which hold: `= != < <= > >=`, and `~` for a text "
+        "within a text",
+        examples=["carrier = 'UA' AND delay > 120"],
+    )
+    start: str = Field(
+        "earliest",
+        alias="from",
+        description="`earliest`, `latest`, an offset (in every partition), a position, or a time (ISO 8601)",
+        examples=["earliest", "17", _POSITION_EXAMPLE, "2013-01-01T10:00:00Z"],
+    )
+    end: str = Field("latest", alias="to", description="where to stop, not included; the log's end as it is now")
+    partition: int | None = Field(None, ge=0, le=2**31 - 1, description="only in this partition")
+    limit: int = Field(100, ge=1, le=1_000, description="end after so many hits")
+    timeout: float = Field(30.0, ge=0, le=120, description="end after so many seconds")
+    on_damaged: OnDamaged = Field("stop", description=_ON_DAMAGED)
+
+
 class TopicsQuery(NoQuery):
     """How much to tell of every topic."""
 

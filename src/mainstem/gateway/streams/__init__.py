@@ -8,5 +8,6 @@
 * ``event_stream``: an event stream as a response
 * ``event_format``: events as bytes
 * ``route_patterns``: patterns over routing keys
+* ``topic_search``, ``search_conditions``: a search through a topic's records
 * ``browser_module``: ``GET /client.js``
 """

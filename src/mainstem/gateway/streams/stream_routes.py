@@ -11,10 +11,12 @@ from mainstem.client.log import Log
 from mainstem.gateway.access.access_rules import READ_TOPIC
 from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.http.description import EVENTS
-from mainstem.gateway.http.queries import LastEventId, StreamQuery
+from mainstem.gateway.http.queries import LastEventId, SearchRecordsQuery, StreamQuery
 from mainstem.gateway.streams.event_stream import EventStream, Streams
 from mainstem.gateway.streams.route_patterns import RoutePattern
+from mainstem.gateway.streams.search_conditions import SearchConditions
 from mainstem.gateway.streams.topic_frames import RecordFilter
+from mainstem.gateway.streams.topic_search import SearchRange, TopicSearches
 from mainstem.gateway.streams.topic_stream import TopicStreams
 from mainstem.gateway.topics.topic_routes import check_name
 
@@ -33,5 +35,17 @@ def stream_router(log: Log, streams: Streams, topics: TopicStreams | None = None
         wanted = RecordFilter(None if query.key is None else query.key.encode(), None, route)
         start = await readers.start(topic, last_event_id or query.start, wanted, query.on_damaged)
         return EventStream(readers.events(start), streams)
+
+    searches = TopicSearches(log)
+
+    @router.declare(
+        "GET", "/topics/{topic}/search", "Records that match, as server-sent events, within bounds", READ_TOPIC, EVENTS
+    )
+    async def search(topic: str, query: Annotated[SearchRecordsQuery, Query()]) -> Response:
+        check_name(topic)
+        conditions = SearchConditions.parse(query.text, query.where)
+        what = SearchRange(topic, query.start, query.end, query.partition, query.limit, query.timeout, query.on_damaged)
+        found = await searches.start(what, conditions)
+        return EventStream(found.events(), streams, found.close)
 
     return router

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from scripts.metrics import metrics_page
 from typer.testing import CliRunner
 
 from mainstem import errors
@@ -208,6 +209,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "settings.md": settings_page,
     "errors.md": errors_page,
     "http-routes.md": http_page,
+    "metrics.md": metrics_page,
 }
 
 

@@ -17,7 +17,7 @@ from mainstem.gateway.monitoring.monitoring_routes import monitoring_router
 from mainstem.gateway.monitoring.problem_rules import symptoms
 from mainstem.gateway.monitoring.problem_watch import ProblemWatch
 from mainstem.gateway.monitoring.ring_file import COLUMNS_MAX, FILE_BYTES_MAX, RingFile
-from mainstem.gateway.monitoring.snapshots import SeriesReader, NodeSnapshot, read_metrics
+from mainstem.gateway.monitoring.snapshots import NodeSnapshot, SeriesReader, read_metrics
 from mainstem.gateway.operation.log_metrics import LogMetrics
 from mainstem.gateway.server.app import assemble
 from mainstem.gateway.streams.event_stream import Streams

@@ -20,7 +20,7 @@ from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.monitoring.history import History
 from mainstem.gateway.monitoring.problem_watch import ProblemWatch
 from mainstem.gateway.monitoring.ring_file import FINE
-from mainstem.gateway.monitoring.snapshots import Document, SeriesReader, NodeSnapshot, dead_letter_topic, read_metrics
+from mainstem.gateway.monitoring.snapshots import Document, NodeSnapshot, SeriesReader, dead_letter_topic, read_metrics
 from mainstem.gateway.operation.log_metrics import LogMetrics
 from mainstem.gateway.views.backend import ViewBackend
 from mainstem.model import Position

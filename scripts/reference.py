@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from scripts.metrics import metrics_page
 from scripts.site import HOMES
 from typer.testing import CliRunner
 
@@ -257,6 +258,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "errors.md": errors_page,
     "http-routes.md": http_page,
     "../llms.txt": llms_page,
+    "metrics.md": metrics_page,
 }
 
 

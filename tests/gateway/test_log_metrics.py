@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from socketserver import ThreadingUnixStreamServer
 from tempfile import TemporaryDirectory
 
 import pytest
+from scripts.metrics import METRICS
 
 from mainstem.client.log import Log
 from mainstem.gateway.access.limits import GatewayLimits
@@ -120,3 +122,5 @@ def test_how_each_view_is_comes_behind_the_logs_metrics(mainstem_log: Log, tmp_p
             assert f"mainstem_view_{line}{labels} 1\n" in page
         for line in ("lag_offsets", "damaged_offsets"):
             assert f"mainstem_view_{line}{labels} 0\n" in page
+    of_gateway = set(re.findall("^# TYPE (\\S+)", page, re.MULTILINE))
+    assert of_gateway <= METRICS.keys()

@@ -17,7 +17,7 @@ from mainstem.gateway.monitoring.monitoring_routes import monitoring_router
 from mainstem.gateway.monitoring.problem_rules import symptoms
 from mainstem.gateway.monitoring.problem_watch import ProblemWatch
 from mainstem.gateway.monitoring.ring_file import COLUMNS_MAX, FILE_BYTES_MAX, RingFile
-from mainstem.gateway.monitoring.snapshots import SeriesReader, Snapshot, read_metrics
+from mainstem.gateway.monitoring.snapshots import NodeSnapshot, SeriesReader, read_metrics
 from mainstem.gateway.operation.log_metrics import LogMetrics
 from mainstem.gateway.server.app import assemble
 from mainstem.gateway.streams.event_stream import Streams
@@ -48,11 +48,11 @@ def read(history: History, series: str, since_ms: int, now_ms: int, points: int 
     return found.series.get(series, [])
 
 
-def rules(snapshot: Snapshot, **more: dict[str, float]) -> list[str]:
+def rules(snapshot: NodeSnapshot, **more: dict[str, float]) -> list[str]:
     return [each.rule for each in symptoms(snapshot, more.get("rising", {}), more.get("letters", {}))]
 
 
-def fine(snapshot: Snapshot) -> Snapshot:
+def fine(snapshot: NodeSnapshot) -> NodeSnapshot:
     return replace(snapshot, views=snapshot.views or (), pipelines=snapshot.pipelines or ())
 
 
@@ -170,7 +170,7 @@ def test_counters_become_rates_and_one_that_fell_is_left_out() -> None:
     reader = SeriesReader()
     rates = []
     for number, end in enumerate((100, 150, 20)):
-        snapshot = Snapshot(NOW_MS + number * 5_000, read_metrics(page % end))
+        snapshot = NodeSnapshot(NOW_MS + number * 5_000, read_metrics(page % end))
         rates.append(reader.read(snapshot).get('topic/a"b/records_in_per_s'))
     assert rates == [None, 10.0, None]
 
@@ -182,7 +182,7 @@ def test_the_slowest_syncs_are_of_the_time_between_two_looks() -> None:
 
     reader = SeriesReader()
     found = [
-        reader.read(Snapshot(NOW_MS + n * 5_000, read_metrics(page(*counts)))).get("node/flush_p99_ms")
+        reader.read(NodeSnapshot(NOW_MS + n * 5_000, read_metrics(page(*counts)))).get("node/flush_p99_ms")
         for n, counts in enumerate(((0, 100), (1_000, 100), (1_000, 150), (1_000, 150)))
     ]
     assert found == [None, 1.0, 500.0, None]
@@ -213,15 +213,15 @@ def test_each_rule_finds_its_problem_and_nothing_else(change: dict[str, object],
         "views": [VIEW],
         "pipelines": [PIPELINE],
     }
-    assert rules(Snapshot(NOW_MS, **healthy)) == []  # type: ignore[arg-type]
-    assert rules(Snapshot(NOW_MS, **{**healthy, **change})) == [rule]  # type: ignore[arg-type]
+    assert rules(NodeSnapshot(NOW_MS, **healthy)) == []  # type: ignore[arg-type]
+    assert rules(NodeSnapshot(NOW_MS, **{**healthy, **change})) == [rule]  # type: ignore[arg-type]
 
 
 def test_a_lag_that_rises_for_five_minutes_is_a_problem_until_it_falls() -> None:
     watch = ProblemWatch(lambda _: None)
     seen = []
     for minute, lag in enumerate((5, 10, 20, 30, 40, 50, 60, 10)):
-        snapshot = fine(Snapshot(NOW_MS + minute * 60_000))
+        snapshot = fine(NodeSnapshot(NOW_MS + minute * 60_000))
         watch.look(snapshot, {"group/g/lag": lag, "group/mainstem-sink-x/lag": lag, "group/steady/lag": 1_000})
         seen.append([(each.symptom.subject, each.since_ms) for each in watch.current])
     since = ("group g", NOW_MS + 5 * 60_000)
@@ -234,7 +234,7 @@ def test_dead_letters_are_new_for_an_hour_and_the_history_knows_them_after_a_res
     seen = []
     for second, count in counts:
         watch.look(
-            fine(Snapshot(NOW_MS + second * 1_000, views=[{**VIEW, "dead_letters": count}])),
+            fine(NodeSnapshot(NOW_MS + second * 1_000, views=[{**VIEW, "dead_letters": count}])),
             {"view/v/dead_letters": count},
         )
         seen.append([each.symptom.text for each in watch.current])
@@ -246,7 +246,7 @@ def test_dead_letters_are_new_for_an_hour_and_the_history_knows_them_after_a_res
         [],
     ]
     restarted = ProblemWatch({"view/v/dead_letters": 4.0}.get)
-    restarted.look(fine(Snapshot(NOW_MS, views=[VIEW])), {"view/v/dead_letters": 6})
+    restarted.look(fine(NodeSnapshot(NOW_MS, views=[VIEW])), {"view/v/dead_letters": 6})
     assert [each.symptom.rule for each in restarted.current] == ["dead-letters"]
 
 
@@ -254,7 +254,7 @@ def test_a_view_that_waits_is_a_problem_after_a_minute() -> None:
     watch = ProblemWatch(lambda _: None)
     seen = []
     for second in (0, 55, 60):
-        watch.look(fine(Snapshot(NOW_MS + second * 1_000, views=[{**VIEW, "state": "waiting"}])), {})
+        watch.look(fine(NodeSnapshot(NOW_MS + second * 1_000, views=[{**VIEW, "state": "waiting"}])), {})
         seen.append(len(watch.current))
     assert seen == [0, 0, 1]
 
@@ -295,7 +295,7 @@ def test_a_gateway_without_a_log_has_that_problem_and_no_series(tmp_path: Path) 
         views, metrics = ForwardingBackend([]), LogMetrics(tmp_path / "m.sock")
         clock = ManualClock(NOW_MS)
         monitor = Monitor(log, metrics, views, clock=clock)
-        for _ in range(2):
+        for _ in range(3):
             asyncio.run(monitor.sample())
             clock.advance(5.0)
     assert [each.symptom.rule for each in monitor.problems.current] == ["log-unavailable"]

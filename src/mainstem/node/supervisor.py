@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 from types import TracebackType
@@ -96,8 +96,7 @@ class Supervisor:
             keepers = list(self._keepers.values())
             restarts = [({"process": keeper.role.name}, keeper.restarts) for keeper in keepers]
             ends = [sample for keeper in keepers for sample in keeper.last_end]
-            text = counter("mainstem_process_restarts_total", "Restarts of a process since the node started", restarts)
-            text += gauge("mainstem_process_last_end_seconds", "When a process ended by itself last, and how", ends)
+            text = restart_metrics(restarts, ends)
             try:
                 replace_file(LOCAL_FILES, self._run_directory / METRICS_FILE, text.encode(), sync=False)
             except StorageError as error:
@@ -132,6 +131,12 @@ class Supervisor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def restart_metrics(restarts: Sequence[Sample], ends: Sequence[Sample]) -> str:
+    """The families of the processes."""
+    text = counter("mainstem_process_restarts_total", "Restarts of a process since the node started", restarts)
+    return text + gauge("mainstem_process_last_end_seconds", "When a process ended by itself last, and how", ends)
 
 
 class _Keeper:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from scripts.metrics import METRICS
+
 from mainstem.broker.metrics.page import metrics_page
 from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest
 from mainstem.protocol.messages.metadata import MetadataRequest
@@ -57,6 +59,13 @@ async def test_what_was_written_and_read_is_counted(client: Client) -> None:
     assert samples["mainstem_connections"] == 1
     assert samples["mainstem_undurable_records"] == 0
     assert samples["process_open_fds"] > 3
+    assert samples["mainstem_disk_size_bytes"] > samples["mainstem_disk_free_bytes"] > 0
+    assert samples["mainstem_transactions_open"] == samples["mainstem_transaction_oldest_seconds"] == 0
+    for sample in samples:
+        name, _, labels = sample.partition("{")
+        family = re.sub("_(bucket|sum|count)$", "", name)
+        found = [label for label in re.findall(r'([a-z_]+)="', labels) if label != "le"]
+        assert METRICS[family].labels == tuple(found), "scripts/metrics.py, then `make reference`"
 
 
 @with_broker()

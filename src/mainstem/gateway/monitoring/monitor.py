@@ -20,7 +20,7 @@ from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.monitoring.history import History
 from mainstem.gateway.monitoring.problem_watch import ProblemWatch
 from mainstem.gateway.monitoring.ring_file import FINE
-from mainstem.gateway.monitoring.snapshots import Document, SeriesReader, Snapshot, dead_letter_topic, read_metrics
+from mainstem.gateway.monitoring.snapshots import Document, NodeSnapshot, SeriesReader, dead_letter_topic, read_metrics
 from mainstem.gateway.operation.log_metrics import LogMetrics
 from mainstem.gateway.views.backend import ViewBackend
 from mainstem.model import Position
@@ -83,7 +83,7 @@ class Monitor:
         at_ms = self.clock.time_ms()
         self.history.load(at_ms)
         metrics = None if page is None else read_metrics(page)
-        snapshot = Snapshot(at_ms, metrics, views, pipelines, ends)
+        snapshot = NodeSnapshot(at_ms, metrics, views, pipelines, ends)
         values = self._series.read(snapshot)
         self.problems.look(snapshot, values)
         self.history.record(at_ms, values)

@@ -108,7 +108,7 @@ def _history(monitor: Monitor, query: HistoryQuery) -> dict[str, Any]:
 
 
 def _short(value: float) -> float:
-    """Six digits: a sample has no more."""
+    """Six digits: samples are 32-bit floats."""
     return float(f"{value:.6g}")
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from mainstem.gateway.monitoring.snapshots import Document, Snapshot, dead_letter_topic, disk_free_percent
+from mainstem.gateway.monitoring.snapshots import Document, NodeSnapshot, dead_letter_topic, disk_free_percent
 
 DISK_FREE_PERCENT: Final = 10.0
 TRANSACTION_S: Final = 60.0
@@ -33,7 +33,7 @@ class Symptom:
     grace_s: float = 0.0
 
 
-def symptoms(snapshot: Snapshot, rising: Mapping[str, float], letters: Mapping[str, float]) -> Iterator[Symptom]:
+def symptoms(snapshot: NodeSnapshot, rising: Mapping[str, float], letters: Mapping[str, float]) -> Iterator[Symptom]:
     """All that is wrong. ``rising``: the series of lags that rise, with the lag; ``letters``: new dead letters."""
     yield from _of_log(snapshot)
     for pipeline in snapshot.pipelines or ():
@@ -54,15 +54,15 @@ def symptoms(snapshot: Snapshot, rising: Mapping[str, float], letters: Mapping[s
             )
 
 
-def _of_log(snapshot: Snapshot) -> Iterator[Symptom]:
-    if snapshot.pipelines is None:
+def _of_log(snapshot: NodeSnapshot) -> Iterator[Symptom]:
+    if snapshot.pipelines is None and snapshot.metrics is None:
         yield Symptom(
             "log-unavailable",
             "log",
             "The log does not answer.",
             "It starts again by itself. If this lasts, read the last lines of DATA/run/log.log.",
             "/console/topics",
-            5.0,
+            10.0,
         )
     offline = snapshot.metric("mainstem_partitions_offline") or 0
     if offline:

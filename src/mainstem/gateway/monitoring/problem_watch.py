@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 from mainstem.gateway.monitoring.problem_rules import Symptom, symptoms
-from mainstem.gateway.monitoring.snapshots import Snapshot
+from mainstem.gateway.monitoring.snapshots import NodeSnapshot
 
 PROBLEMS_MAX: Final = 200
 _MINUTES: Final = 5
@@ -48,7 +48,7 @@ class ProblemWatch:
         """Those of the last snapshot; the longest-lasting first."""
         return self._current
 
-    def look(self, snapshot: Snapshot, values: Mapping[str, float]) -> None:
+    def look(self, snapshot: NodeSnapshot, values: Mapping[str, float]) -> None:
         """Judge a snapshot and the values of its series."""
         found = list(symptoms(snapshot, self._rising(snapshot.at_ms, values), self._new_letters(snapshot, values)))
         before = self._since_ms
@@ -64,7 +64,7 @@ class ProblemWatch:
         self._lags = {name: self._lags.get(name) or _Minutes() for name in lags}
         return {name: lag for name, lag in lags.items() if self._lags[name].rises(at_ms, lag)}
 
-    def _new_letters(self, snapshot: Snapshot, values: Mapping[str, float]) -> dict[str, float]:
+    def _new_letters(self, snapshot: NodeSnapshot, values: Mapping[str, float]) -> dict[str, float]:
         counts = {name: value for name, value in values.items() if name.endswith("/dead_letters")}
         new: dict[str, float] = {}
         for name in self._letters.keys() - counts.keys():

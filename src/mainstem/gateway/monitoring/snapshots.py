@@ -1,4 +1,4 @@
-"""``Snapshot``: one look at the node, and ``SeriesReader``, which makes numbers of it: rates, lags, sizes.
+"""``NodeSnapshot``: one look at the node, and ``SeriesReader``, which makes numbers of it: rates, lags, sizes.
 
 A series is named ``KIND/NAME/MEASURE``, or ``node/MEASURE``. Rates need the look before; a counter that fell was reset,
 and its rate is left out once. Topics that begin with ``__`` and groups of loads have no series. Used by one thread.
@@ -65,7 +65,7 @@ _P99: Final = 0.99
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class NodeSnapshot:
     """The node at one time. A part that did not answer is None. ``ends``: of topics, where they were asked for."""
 
     at_ms: int
@@ -107,7 +107,7 @@ class SeriesReader:
         self._before: dict[str, float] = {}
         self._before_ms: int | None = None
 
-    def read(self, snapshot: Snapshot) -> dict[str, float]:
+    def read(self, snapshot: NodeSnapshot) -> dict[str, float]:
         """The value of each series. The node's come first, then pipelines, views, groups and topics."""
         totals: dict[str, float] = {}
         passed_s = 0.0 if self._before_ms is None else (snapshot.at_ms - self._before_ms) / 1000
@@ -135,7 +135,7 @@ class SeriesReader:
         if applies > 0:
             yield name, 1000 * (seconds - self._before.get(name, seconds)) / applies
 
-    def _flush_p99(self, snapshot: Snapshot, totals: dict[str, float]) -> Iterator[tuple[str, float]]:
+    def _flush_p99(self, snapshot: NodeSnapshot, totals: dict[str, float]) -> Iterator[tuple[str, float]]:
         """The bound of the bucket in which 99 of 100 syncs since the look before ended; nothing without syncs."""
         counts = [(labels["le"], count) for labels, count in (snapshot.metrics or {}).get(_FLUSHES, ())]
         fresh = []
@@ -161,13 +161,13 @@ _NODE_GAUGES: Final = (
 )
 
 
-def disk_free_percent(snapshot: Snapshot) -> float | None:
+def disk_free_percent(snapshot: NodeSnapshot) -> float | None:
     """How much of the disk of the log is free; None where it is unknown."""
     size, free = snapshot.metric("mainstem_disk_size_bytes"), snapshot.metric("mainstem_disk_free_bytes")
     return None if not size or free is None else 100 * free / size
 
 
-def _gauges(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
+def _gauges(snapshot: NodeSnapshot) -> Iterator[tuple[str, float]]:
     for series, metric in _NODE_GAUGES:
         value = snapshot.metric(metric)
         if value is not None:
@@ -199,7 +199,7 @@ def _pipeline(pipeline: Document, ends: Position) -> Iterator[tuple[str, float]]
             yield f"{name}/{measure}", float(value)
 
 
-def _totals(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
+def _totals(snapshot: NodeSnapshot) -> Iterator[tuple[str, float]]:
     metrics = snapshot.metrics or {}
     for series, metric in (
         ("node/bytes_in_per_s", "mainstem_appended_bytes_total"),
@@ -225,7 +225,7 @@ def _totals(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
     yield from _record_totals(snapshot)
 
 
-def _record_totals(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
+def _record_totals(snapshot: NodeSnapshot) -> Iterator[tuple[str, float]]:
     """The ends of topics: as the log's metrics have them, or as they were asked for."""
     ends: dict[str, float] = {}
     for labels, total in (snapshot.metrics or {}).get("mainstem_topic_log_end_offset_total", ()):

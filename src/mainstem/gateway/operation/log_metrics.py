@@ -59,14 +59,15 @@ class LogMetrics:
             raise UnavailableError("the log is busy with other requests for metrics; try again in a moment")
         supervisor = self._supervisor
         restarts = supervisor.read_bytes() if supervisor is not None and supervisor.exists() else b""
-        return Response(page + _own_metrics() + restarts, headers={"Content-Type": answer.headers["content-type"]})
+        return Response(page + own_metrics() + restarts, headers={"Content-Type": answer.headers["content-type"]})
 
     async def close(self) -> None:
         """Close the connections to the log."""
         await self._client.close()
 
 
-def _own_metrics() -> bytes:
+def own_metrics() -> bytes:
+    """The family of the gateway itself."""
     name = "mainstem_gateway_background_failures_total"
     lines = [f"# HELP {name} Unexpected errors of background tasks of the gateway.", f"# TYPE {name} counter"]
     lines += [f'{name}{{task="{task}"}} {count}' for task, count in sorted(failures().items())]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.console.conftest import Open
 
 GROUPED = "SELECT carrier, count(*) AS flights FROM con_table GROUP BY 1 ORDER BY 1"
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"n": 2**62, "at": "2013-01-01T10:00:00+00:00", "sum": "12.50", "words": ["a", "b"], "x": None, "note": 'a,"b"'},
     {"n": None, "at": None, "sum": None, "words": None, "x": 1.5, "note": ""},
 ]
@@ -69,7 +69,8 @@ def _read(file: Path) -> list[dict[str, Any]]:
         return found
     table = pq.read_table(file)
     assert table.schema.field("flights").type == pa.int64()
-    return table.to_pylist()
+    listed: list[dict[str, Any]] = table.to_pylist()
+    return listed
 
 
 @pytest.mark.browser

@@ -104,7 +104,7 @@ class KeptQueries:
 
 
 def checked(kept: Any, which: str) -> list[KeptQuery]:
-    """The entries of a list of the browser that are queries, and no more than there may be."""
+    """The entries of a list of the browser that are queries, at most as many as it may keep."""
     listed = kept.get(which) if isinstance(kept, dict) else None
     found = []
     for each in (listed if isinstance(listed, list) else [])[:_ENTRIES_MAX]:

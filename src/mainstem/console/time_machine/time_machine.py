@@ -45,10 +45,11 @@ class TimeMachine:
         with ui.element("div").classes("bar"):
             self._oldest, self._chosen = text("", "quiet"), text(_NOW, "mono")
             ui.button("Now", on_click=self._to_now).props("flat dense no-caps")
-        with ui.element("form").classes("bar").on("submit.prevent", self._compare):
-            self._from = ui.input("From (a position or a time)").props("dense outlined clearable").classes("grow")
-            self._to = ui.input("To (empty: now)").props("dense outlined clearable").classes("grow")
-            ui.button("Compare").props("unelevated no-caps type=submit")
+        with ui.element("div").classes("bar"):
+            self._from, self._to = ui.input("From (a position or a time)"), ui.input("To (empty: now)")
+            for field in (self._from, self._to):
+                field.props("dense outlined clearable").classes("grow").on("keydown.enter", self._compare)
+            ui.button("Compare").props("unelevated no-caps").on("click", self._compare)
         self._answer = ui.element("div").props('aria-live="polite"')
         ui.timer(0, self._look, once=True)
 

@@ -51,6 +51,7 @@ def test_the_flow_shows_topics_pipelines_and_views_and_leads_to_them(open_at: Op
     see(page, f"{FLIGHTS} offsets")
     see(page, "lag 0")
     page.get_by_role("link", name="pipeline con-count").click()
+    page.get_by_role("link", name="Open the pipeline").click()
     see(page, "Micro-batches")
 
 

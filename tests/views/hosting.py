@@ -72,11 +72,11 @@ class Setting:
         deploy(self.app, log)
 
     @contextmanager
-    def host(self) -> Iterator[ViewHost]:
-        """The host of the App's views, started."""
+    def host(self, **options: Any) -> Iterator[ViewHost]:
+        """The host of the App's views, started, with more options of ViewHost."""
         views = tuple(self.app.views.values())
         pipelines = self.app.pipelines.values()
-        with ViewHost(views, self.log.bootstrap, self.directory, pipelines=pipelines) as host:
+        with ViewHost(views, self.log.bootstrap, self.directory, pipelines=pipelines, **options) as host:
             yield host
 
     def append(self, key: str | None, origin: str = "A", dest: str = "B", miles: int = 1) -> Position:

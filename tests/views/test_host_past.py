@@ -181,3 +181,25 @@ def test_without_a_snapshot_a_rebuild_cannot_begin_at_one(mainstem_log: Log, tmp
             host.rebuild("kv", "snapshot")
         assert len(host.query("kv", GET).rows) == 1
         assert sorted(path.name for path in (tmp_path / "kv").iterdir()) == ["current", "v000001"]
+
+
+@pytest.mark.parametrize("view", ["kv", "sql"])
+def test_a_view_says_how_far_back_it_answers(mainstem_log: Log, tmp_path: Path, view: str) -> None:
+    setting = Setting(mainstem_log, tmp_path, (view,))
+    began_ms = SystemClock().time_ms()
+    with setting.host(snapshot_every=2) as host:
+        for miles in range(4):
+            host.query(view, REQUESTS[view], ReadOptions(at_least=setting.append("1", miles=miles)))
+        past = host.past(view)
+        assert past.is_whole
+        built, *snapshots = past.moments
+        assert (built.what, {each.what for each in snapshots}) == ("built", {"snapshot"})
+        assert began_ms - 2_000 <= built.time_ms <= snapshots[0].time_ms <= SystemClock().time_ms() + 2_000
+        for snapshot in snapshots:
+            assert host.query(view, REQUESTS[view], as_of(snapshot.position)).position == snapshot.position
+
+
+def test_a_search_view_has_no_past_to_tell(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path, ("search",))
+    with setting.host() as host, pytest.raises(QueryError, match="answers for now only"):
+        host.past("search")

@@ -363,7 +363,7 @@ def test_a_record_alone_becomes_the_row_that_it_becomes_among_many(tmp_path: Pat
 
 
 def test_a_query_is_explained_and_not_run(store: SqlStore) -> None:
-    [row] = rows(store, "SELECT count(*) FROM routes, range(100000000000)", explain=True)
+    [row] = rows(store, "SELECT * FROM routes, range(100000000000)", explain=True)
     assert "routes" in row["plan"]
     assert "Total Time" not in row["plan"]  # as EXPLAIN ANALYZE would say
     with pytest.raises(QueryError, match=r"nope.*\(line 2, column 3\)"):

@@ -125,6 +125,39 @@ class RebuildResult:
 
 
 @dataclass(frozen=True, slots=True)
+class PastMoment:
+    """A moment of a view's past: when its store was begun, or a snapshot of it was made, by the host's clock."""
+
+    what: Literal["built", "snapshot"]
+    position: Position
+    time_ms: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The form in JSON documents."""
+        return {"what": self.what, "position": str(self.position), "time_ms": self.time_ms}
+
+
+@dataclass(frozen=True, slots=True)
+class ViewPast:
+    """How far back a view answers: from the log's beginning if ``is_whole``, else from its oldest snapshot at best.
+
+    Compaction may have removed what a state before a snapshot needs; a query of such a state says so.
+    """
+
+    beginning: Position
+    is_whole: bool
+    moments: tuple[PastMoment, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The form in JSON documents."""
+        return {
+            "beginning": str(self.beginning),
+            "whole": self.is_whole,
+            "moments": [moment.to_json() for moment in self.moments],
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class ViewStatus:
     """``detail`` says what the state means here: what is waited for, why it stopped. ``lag`` counts offsets.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Literal
 
 from mainstem.console.requests import path
@@ -18,6 +19,7 @@ from mainstem.model import DATABASE_TOPIC_PREFIX, Position
 
 NodeKind = Literal["topic", "pipeline", "view"]
 
+_SOURCE, _TARGET = attrgetter("source"), attrgetter("target")
 _LONE_TOPICS_MAX = 6
 _COLUMNS_MAX = 64
 
@@ -95,6 +97,19 @@ def graph_of(
         rest = FlowNode("more", "topic", f"{len(lone) - _LONE_TOPICS_MAX} more topics", "/console/topics", "topics")
         nodes[rest.id] = rest
     return _laid_out(nodes, edges)
+
+
+def connected(graph: FlowGraph, node: str) -> frozenset[str]:
+    """A node, all that leads to it, and all that it leads to."""
+    found = {node}
+    for near, far in ((_TARGET, _SOURCE), (_SOURCE, _TARGET)):
+        unread = [node]
+        while unread:
+            here = unread.pop()
+            others = {far(edge) for edge in graph.edges if near(edge) == here} - found
+            found |= others
+            unread += others
+    return frozenset(found)
 
 
 def _matching(nodes: dict[str, FlowNode], edges: list[Edge], search: str) -> tuple[dict[str, FlowNode], list[Edge]]:

@@ -1,16 +1,27 @@
-"""``/``: the flow from topics over pipelines to views, with live rates and lag on the arrows."""
+"""``/``: the flow from topics over pipelines to views, with live rates and lag on the arrows.
+
+A click on a node chooses it: what leads to it and what it leads to stay lit, and a panel shows its numbers and links.
+A position that is followed turns the nodes that have reached it green.
+"""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
 
 from nicegui import context, ui
+from nicegui.events import GenericEventArguments
 
 from mainstem.console import listing
-from mainstem.console.flow.flow_graph import Edge, FlowGraph, graph_of
-from mainstem.console.flow.flow_picture import lag_id, picture, text_ids
+from mainstem.console.flow.flow_graph import FlowGraph, connected, graph_of
+from mainstem.console.flow.flow_numbers import edge_texts, lags_of, node_texts, totals_of
+from mainstem.console.flow.flow_picture import picture
+from mainstem.console.flow.follow_bar import FollowBar
+from mainstem.console.flow.lag_trends import LagTrends
+from mainstem.console.flow.node_panel import NodePanel
 from mainstem.console.formats import rate, short
 from mainstem.console.frame import Page, page
 from mainstem.console.gateway_client import GatewayClient
@@ -18,10 +29,7 @@ from mainstem.console.listing import Document
 from mainstem.console.parts import card, empty, figure, text
 from mainstem.console.rates import Rates
 
-_GOOD = frozenset({"running", "waiting", "live", "finished"})
-_UNDER_WAY = frozenset({"starting", "catching up", "restarting", "log unavailable", "host unreachable"})
-
-Texts = dict[str, tuple[str, str | None]]
+_BROWSER_S = 5.0
 
 
 async def show(client: GatewayClient, search: str) -> None:
@@ -35,99 +43,132 @@ class _Flow:
 
     def __init__(self, this: Page, search: str) -> None:
         self._page = this
+        self._client = context.client
         self._rates = Rates()
+        self._trends = LagTrends()
         self._drawn: str | None = None
+        self._chosen: str | None = None
+        self._was_narrow = False
+        self._graph = FlowGraph((), ())
+        self._documents: dict[str, Document] = {}
+        self._rate_of: Mapping[str, float | None] = {}
         with card():
             with ui.element("div").classes("figures"):
                 self._figures = [figure(label) for label in ("Topics", "Offsets", "Appended", "Pipelines", "Views")]
         with card():
-            with ui.element("div").classes("bar"):
-                self._search = ui.input("Find a topic, pipeline or view", value=search)
-                self._search.props("dense outlined clearable type=search").classes("search")
-            self._place = ui.html("", sanitize=False).classes("flow")
-            self._empty = empty(
-                "Nothing flows yet",
-                "Topics, pipelines and views appear here as soon as there are any.",
-                "mainstem run APP.py",
-            )
-            self._unmatched = empty(
-                "Nothing has that in its name", "The picture shows what matches, and what is next to it."
-            )
-            self._empty.set_visibility(False)
-            self._unmatched.set_visibility(False)
+            self._build_bar(search)
+            with ui.element("div").classes("flow-with-panel"):
+                self._place = ui.html("", sanitize=False).classes("flow")
+                self._place.on("click", self._on_click, js_handler="(event) => mainstem.flowClick(event, emit)")
+                self._panel = NodePanel(self._choose_nothing)
+            self._build_empty()
             with ui.element("div").classes("legend"):
-                text("On an arrow: records a second; below it, the lag in records")
+                text("On an arrow: records a second, and the lag in records; wider: more records; red: the lag rises")
                 text("Dotted: read as a table")
+            self._follow = FollowBar(this, lambda _: self._light())
         this.every(self._refresh)
+
+    def _build_bar(self, search: str) -> None:
+        with ui.element("div").classes("bar"):
+            self._search = ui.input("Find a topic, pipeline or view", value=search)
+            self._search.props("dense outlined clearable type=search").classes("search")
+            with ui.element("div").classes("zoom").props('role="group" aria-label="Size of the picture"'):
+                for icon, label, step in (("remove", "Smaller", -1), ("add", "Larger", 1), ("fit_screen", "Fit", 0)):
+                    made = ui.button(icon=icon).props(f'flat round dense aria-label="{label}" title="{label}"')
+                    made.on("click", js_handler=f"() => mainstem.flowZoom({step})")
+
+    def _build_empty(self) -> None:
+        self._empty = empty(
+            "Nothing flows yet",
+            "Topics, pipelines and views appear here as soon as there are any.",
+            "mainstem run APP.py",
+        )
+        self._unmatched = empty(
+            "Nothing has that in its name", "The picture shows what matches, and what is next to it."
+        )
+        self._empty.set_visibility(False)
+        self._unmatched.set_visibility(False)
 
     async def _refresh(self) -> None:
         topics = await listing.topics(self._page)
         pipelines, views = await listing.pipelines(self._page), await listing.views(self._page)
         search = (self._search.value or "").strip()
-        graph = graph_of(topics, pipelines, views, search)
-        drawn = picture(graph) if graph.columns else ""
+        self._graph = graph_of(topics, pipelines, views, search)
+        drawn = picture(self._graph, is_vertical=await self._is_narrow()) if self._graph.columns else ""
         if drawn != self._drawn:
             self._drawn = drawn
             self._place.set_content(drawn)
         self._empty.set_visibility(not drawn and not search)
         self._unmatched.set_visibility(not drawn and bool(search))
-        texts = self._texts(graph, topics, pipelines, views)
+        self._documents = {
+            **{f"topic:{topic['name']}": topic for topic in topics},
+            **{f"pipeline:{pipeline['name']}": pipeline for pipeline in pipelines},
+            **{f"view:{view['name']}": view for view in views},
+        }
+        self._rate_of = self._rates.look(totals_of(topics, pipelines, views), time.monotonic())
+        self._show_figures(topics, len(pipelines), len(views))
         if drawn:
-            context.client.run_javascript(f"setTimeout(() => mainstem.flow({json.dumps(texts)}), 0)")
+            self._show_numbers(topics, pipelines, views)
+            self._light()
+        self._show_chosen()
 
-    def _texts(
-        self, graph: FlowGraph, topics: Sequence[Document], pipelines: Sequence[Document], views: Sequence[Document]
-    ) -> Texts:
-        totals = {f"topic:{topic['name']}": listing.total(topic["end"]) for topic in topics}
-        totals |= {f"view:{view['name']}": listing.total(view["position"]) for view in views}
-        for pipeline in pipelines:
-            for topic in pipeline["inputs"]:
-                totals[f"read:{pipeline['name']}:{topic}"] = listing.total(pipeline["source"], topic)
-        rates = self._rates.look(totals, time.monotonic())
-        offsets = {topic["name"]: topic["offsets"] for topic in topics}
-        shown = [topic for topic in topics if not listing.is_own_topic(topic)]
-        appended = [rates[f"topic:{topic['name']}"] for topic in shown]
-        self._tell(
-            len(shown),
-            sum(topic["offsets"] for topic in shown),
-            sum(value for value in appended if value is not None) if any(v is not None for v in appended) else None,
-            len(pipelines),
-            len(views),
+    async def _is_narrow(self) -> bool:
+        narrow = "return matchMedia('(max-width: 760px)').matches"
+        with suppress(TimeoutError):  # a browser that is busy: as it was
+            self._was_narrow = bool(await self._client.run_javascript(narrow, timeout=_BROWSER_S))
+        return self._was_narrow
+
+    def _show_numbers(
+        self, topics: Sequence[Document], pipelines: Sequence[Document], views: Sequence[Document]
+    ) -> None:
+        lags = lags_of(pipelines, views)
+        texts, lines = edge_texts(self._graph, self._rate_of, lags, self._trends.look(lags))
+        texts |= node_texts(self._graph, topics, pipelines, views)
+        self._run(f"setTimeout(() => mainstem.flow({json.dumps(texts)}, {json.dumps(lines)}), 0)")
+
+    def _light(self) -> None:
+        """Light what is connected with the chosen node, and what the followed position has reached."""
+        lit = None if self._chosen is None else sorted(connected(self._graph, self._chosen))
+        self._run(
+            f"setTimeout(() => mainstem.flowLight({json.dumps(lit)}, {json.dumps(sorted(self._follow.reached))}), 0)"
         )
-        node_ids, edge_ids = text_ids(graph)
-        lags = {f"pipeline:{pipeline['name']}": pipeline["lag"] for pipeline in pipelines}
-        lags |= {f"view:{view['name']}": view["lag"] for view in views}
-        texts: Texts = {}
-        for name, count in offsets.items():
-            if f"topic:{name}" in node_ids:
-                texts[node_ids[f"topic:{name}"]] = (f"{count:,} offsets", None)
-        for kind, entries, word in (("pipeline", pipelines, "status"), ("view", views, "state")):
-            for entry in entries:
-                if f"{kind}:{entry['name']}" in node_ids:
-                    quality = _quality(kind, entry[word])
-                    texts[node_ids[f"{kind}:{entry['name']}"]] = (entry[word], quality)
-        for edge in graph.edges:
-            if not edge.is_table:
-                texts[edge_ids[edge]] = (_edge_rate(edge, rates), None)
-                if edge.target in lags:
-                    texts[lag_id(edge_ids[edge])] = (f"lag {short(lags[edge.target])}", None)
-        return texts
 
-    def _tell(self, topics: int, offsets: int, appended: float | None, pipelines: int, views: int) -> None:
-        words = (f"{topics:,}", short(offsets), rate(appended), f"{pipelines:,}", f"{views:,}")
-        for shown, word in zip(self._figures, words, strict=True):
-            shown.text = word
+    def _run(self, code: str) -> None:
+        self._client.run_javascript(code)
 
+    def _on_click(self, event: GenericEventArguments) -> None:
+        node = event.args
+        known = {each.id for column in self._graph.columns for each in column}
+        if not isinstance(node, str) or node not in known:
+            return
+        self._chosen = None if node == self._chosen else node
+        self._show_chosen()
+        self._light()
 
-def _edge_rate(edge: Edge, rates: Mapping[str, float | None]) -> str:
-    kind, _, name = edge.target.partition(":")
-    if kind == "topic":
-        return rate(rates.get(edge.target))
-    source = edge.source.partition(":")[2]
-    return rate(rates.get(edge.target if kind == "view" else f"read:{name}:{source}"))
+    def _choose_nothing(self) -> None:
+        self._chosen = None
+        self._show_chosen()
+        self._light()
 
+    def _show_chosen(self) -> None:
+        nodes = {node.id: node for column in self._graph.columns for node in column}
+        if self._chosen not in nodes:
+            self._chosen = None
+            self._panel.hide()
+            self._follow.offer(None)
+            return
+        node = nodes[self._chosen]
+        before = [nodes[edge.source] for edge in self._graph.edges if edge.target == node.id]
+        after = [nodes[edge.target] for edge in self._graph.edges if edge.source == node.id]
+        document = self._documents.get(node.id, {})
+        self._panel.show(node, document, self._rate_of, before, after)
+        self._follow.offer(node.name if node.kind == "topic" and document else None)
 
-def _quality(kind: str, word: str) -> str:
-    if (kind, word) == ("view", "waiting"):
-        return "warn"  # for what is missing; a pipeline waits when it has derived all there is
-    return "good" if word in _GOOD else "warn" if word in _UNDER_WAY else "bad"
+    def _show_figures(self, topics: Sequence[Document], pipelines: int, views: int) -> None:
+        shown = [topic for topic in topics if not listing.is_own_topic(topic)]
+        known = [value for topic in shown if (value := self._rate_of[f"topic:{topic['name']}"]) is not None]
+        offsets: Any = sum(topic["offsets"] for topic in shown)
+        appended = rate(sum(known) if known else None)
+        words = (f"{len(shown):,}", short(offsets), appended, f"{pipelines:,}", f"{views:,}")
+        for figure_shown, word in zip(self._figures, words, strict=True):
+            figure_shown.text = word

@@ -29,6 +29,7 @@ from mainstem.console.query_boxes.box import QueryBox
 from mainstem.console.query_boxes.registry import BOXES
 from mainstem.console.records.new_letters import NewLetters, address_of
 from mainstem.console.requests import ConsoleRequest, path
+from mainstem.console.time_machine.time_machine import TimeMachine
 
 Document = dict[str, Any]
 
@@ -45,6 +46,7 @@ _SOURCES = {
     "lake": "the topic's lake, then the log",
     "snapshot": "the newest snapshot, then the log",
 }
+_WITH_PAST = ("key-value", "sql")
 _UNDER_WAY = "A rebuild is under way."
 
 
@@ -85,6 +87,7 @@ class _View:
                 self._table = [text("Table", "", "dt"), text("", "", "dd")]
         with card("Ask"):
             self._box = ui.element("div")
+        self._past = ui.element("div")
         with ui.element("div").classes("pair"):
             with card("Verify"):
                 self._build_verification()
@@ -152,7 +155,7 @@ class _View:
         self._covers.text = view["covers"] or "nothing yet"
         if not self._waits_for_rebuild:  # a rebuild that this page requested is reported by its answer
             self._tell_of_others_rebuild(view["is_rebuilding"])
-        self._show_box(view["kind"])
+        self._show_box(view["kind"], view["topic"])
         await self._new_letters.look(view["dead_letter_topic"])
         self._show_verdict(view["verified"])
         is_shown = view["verified"] is not None and not view["verified"]["equal"]  # with the rows that differ
@@ -165,14 +168,19 @@ class _View:
             self._rebuilt.text = "A rebuild has ended."
         self._rebuild.set_enabled(not is_under_way)
 
-    def _show_box(self, kind: str) -> None:
+    def _show_box(self, kind: str, topic: str) -> None:
         if self._kind == kind:
             return
         self._kind = kind
         self._box.clear()
+        self._past.clear()
         with self._box:
             if kind in BOXES:
-                BOXES[kind](QueryBox(self._page, self._view))
+                box = QueryBox(self._page, self._view)
+                BOXES[kind](box)
+                if kind in _WITH_PAST:
+                    with self._past, card("Time machine"):
+                        TimeMachine(self._page, self._view, topic, box.set_as_of)
             else:
                 empty(f"No form for {kind} views yet", "Ask it over HTTP; /openapi.json says how.")
 

@@ -55,6 +55,11 @@ class QueryBox:
                     self._as_of = ui.input("As of (a position or a time)").props("dense outlined clearable")
                     self._as_of.classes("grow")
 
+    def set_as_of(self, moment: str) -> None:
+        """Fill in the past moment of the next question; nothing is now."""
+        if self._as_of is not None:
+            self._as_of.value = moment or None
+
     async def ask(self, asked: ConsoleRequest) -> Any:
         """The answer to a question of the form itself. Raises GatewayError."""
         return await self._page.ask(asked)

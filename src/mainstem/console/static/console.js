@@ -108,14 +108,49 @@ window.mainstem = (() => {
     details.scrollIntoView({ block: "start" });
   }
 
-  // Numbers change in place, so that whoever has a node in focus keeps it there.
-  function flow(texts) {
+  // Numbers change in place, so that a node in focus keeps it.
+  function flow(texts, lines) {
     for (const [id, [text, kind]] of Object.entries(texts)) {
       const place = document.getElementById(id);
       if (!place) continue;
       if (place.textContent !== text) place.textContent = text;
-      if (kind !== null) place.setAttribute("data-state", kind);
+      if (kind === null) continue;
+      place.setAttribute("data-state", kind);
+      place.closest("a")?.setAttribute("data-state", kind);
     }
+    for (const [id, [width, isRising]] of Object.entries(lines)) {
+      const line = document.getElementById(id);
+      if (!line) continue;
+      line.style.strokeWidth = width;
+      line.classList.toggle("rising", isRising);
+    }
+  }
+  function flowLight(lit, reached) {
+    const place = document.querySelector(".flow");
+    if (!place) return;
+    const has = (names, node) => names !== null && names.includes(node);
+    place.classList.toggle("chosen", lit !== null);
+    for (const node of place.querySelectorAll("a[data-node]")) {
+      node.classList.toggle("lit", has(lit, node.dataset.node));
+      node.classList.toggle("reached", has(reached, node.dataset.node));
+    }
+    for (const line of place.querySelectorAll(".edge")) {
+      const both = (names) => has(names, line.dataset.source) && has(names, line.dataset.target);
+      line.classList.toggle("lit", both(lit));
+      line.classList.toggle("reached", both(reached));
+    }
+  }
+  function flowClick(event, emit) { // a click chooses; with a key held it opens the page, as any link
+    const node = event.target.closest("a[data-node]");
+    if (!node || node.dataset.node === "more" || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    emit(node.dataset.node);
+  }
+  function flowZoom(step) {
+    const place = document.querySelector(".flow");
+    const zoom = Number(place.style.getPropertyValue("--zoom")) || 1;
+    place.classList.toggle("fit", step === 0 && !place.classList.contains("fit"));
+    if (step) place.style.setProperty("--zoom", Math.min(2.5, Math.max(0.4, zoom * 1.25 ** step)).toFixed(3));
   }
 
   // The SQL workbench: the editor's names and colors, and the queries that the browser keeps.
@@ -192,7 +227,7 @@ window.mainstem = (() => {
   }
 
   return { count, short, rate, bytes, cell, copy, chooseForm, copyForm, sendFile, unfold, nextTheme, applyTheme, flow,
-    sqlEditor, sqlNames, sqlInsert, queries, drawer };
+    sqlEditor, sqlNames, sqlInsert, queries, drawer, flowLight, flowClick, flowZoom };
 })();
 addEventListener("load", () => {
   const wait = setInterval(() => {

@@ -57,26 +57,22 @@ class KeptQueries:
 
     def remember(self, view: str, query: str) -> None:
         """Add a query that ran to the history."""
-        self._tell("remember", view, query[: _QUERY_CHARS_MAX + 1])
+        self._client.run_javascript(_call("remember", view, query[: _QUERY_CHARS_MAX + 1]))
 
     async def _save(self) -> None:
         name = (self._name.value or "").strip()[:_NAME_CHARS_MAX]
         view, query = self._current()
         if name and query and len(query) <= _QUERY_CHARS_MAX:
-            self._tell("save", view, query, name)
+            await self._fill(_call("save", view, query, name))
             self._name.value = ""
-            await self._fill()
 
     async def _forget(self, name: str) -> None:
-        self._tell("forget", name)
-        await self._fill()
+        await self._fill(_call("forget", name))
 
-    def _tell(self, function: str, *arguments: str) -> None:
-        given = ", ".join(json.dumps(each) for each in arguments)
-        self._client.run_javascript(f"mainstem.queries.{function}({given})")
-
-    async def _fill(self) -> None:
-        kept = await self._client.run_javascript("return mainstem.queries.all()", timeout=_BROWSER_S)
+    async def _fill(self, first: str = "") -> None:
+        """Show both lists, after the browser has done what ``first`` says."""
+        code = f"{first}; return mainstem.queries.all()"
+        kept = await self._client.run_javascript(code, timeout=_BROWSER_S)
         self._lists.clear()
         with self._lists:
             saved, history = checked(kept, "saved"), checked(kept, "history")
@@ -103,8 +99,12 @@ class KeptQueries:
         await self._use(entry.view, entry.query)
 
 
+def _call(function: str, *arguments: str) -> str:
+    return f"mainstem.queries.{function}({', '.join(json.dumps(each) for each in arguments)})"
+
+
 def checked(kept: Any, which: str) -> list[KeptQuery]:
-    """The entries of a list of the browser that are queries, and no more than there may be."""
+    """The entries of a list of the browser that are queries, at most as many as it may keep."""
     listed = kept.get(which) if isinstance(kept, dict) else None
     found = []
     for each in (listed if isinstance(listed, list) else [])[:_ENTRIES_MAX]:

@@ -113,6 +113,11 @@ SCHEMAS: Final[dict[str, Any]] = {
     },
     "ViewStatus": _object(name=_TEXT, kind=_TEXT, topic=_TEXT, position=_POSITION, covers=_POSITION, state=_TEXT),
     "Views": _object(views=_list("ViewStatus")),
+    "ViewPast": _object(
+        beginning=_POSITION,
+        whole={"type": "boolean", "description": "whether the log has every record since its beginning"},
+        moments={"type": "array", "items": _object(what=_TEXT, position=_POSITION, time_ms=_NUMBER)},
+    ),
     "Config": _object(version=_TEXT, gateway={"type": "object"}, brokers={"type": "array", "items": _BROKER}),
     "Texts": _TEXTS,
     "Numbers": {"type": "array", "items": _NUMBER},

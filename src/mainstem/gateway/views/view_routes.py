@@ -118,6 +118,16 @@ def _add_past(router: Routes, backend: ViewBackend) -> None:
     async def diff(http: Request, view: str, query: Annotated[queries.DiffQuery, Query()]) -> Response:
         return await backend.respond(http, view, partial(_diff, view=view, request=query.request()))
 
+    @router.declare(
+        "GET",
+        "/views/{view}/past",
+        "Key-value and SQL: how far back the view answers, and its snapshots",
+        READ_VIEW,
+        Answers((Success(200, "The past", "ViewPast"),), OF_VIEW),
+    )
+    async def past(http: Request, view: str, _: Annotated[queries.NoQuery, Query()]) -> Response:
+        return await backend.respond(http, view, partial(_past, view=view))
+
 
 def _add_stream(router: Routes, backend: ViewBackend) -> None:
     @router.declare("GET", "/views/{view}/stream", "A view's changes as server-sent events", READ_VIEW, EVENTS)
@@ -172,6 +182,10 @@ def _rebuild(host: ViewHost, *, view: str, source: RebuildFrom) -> Response:
 def _diff(host: ViewHost, *, view: str, request: DiffRequest) -> Response:
     answer = host.diff(view, request)
     return json_response(answer.to_json(), position=answer.end)
+
+
+def _past(host: ViewHost, *, view: str) -> Response:
+    return json_response(host.past(view).to_json())
 
 
 def _delete(host: ViewHost, *, view: str) -> Response:

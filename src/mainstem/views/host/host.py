@@ -40,7 +40,7 @@ from mainstem.views.host.progress_follower import ProgressFollower
 from mainstem.views.host.view import HostContext, HostedView
 from mainstem.views.read_options import WAIT_S, ReadOptions
 from mainstem.views.requests import Request
-from mainstem.views.status import RebuildFrom, RebuildResult, Sampled, VerifyResult, ViewStatus
+from mainstem.views.status import RebuildFrom, RebuildResult, Sampled, VerifyResult, ViewPast, ViewStatus
 from mainstem.views.stores.store import Answer
 from mainstem.views.stores.store_kinds import store_class
 from mainstem.views.stores.store_snapshots import EVERY_RECORDS
@@ -178,6 +178,10 @@ class ViewHost:
     def diff(self, view: str, request: DiffRequest) -> DiffAnswer:
         """The changes between two states of a view. Raises the same errors as ``query`` of a past moment."""
         return self._view(view).diff(request)
+
+    def past(self, view: str) -> ViewPast:
+        """How far back a view answers. Raises the same errors as ``query`` of a past moment."""
+        return self._view(view).past()
 
     def verify(self, view: str, *, full: bool = True) -> VerifyResult:
         """Compare a view with a replay of its topic; not ``full``: only where its store's own account does not suffice.

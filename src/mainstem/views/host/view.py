@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from mainstem.client.log import Log
-from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.read.start import partitions_of
+from mainstem.client.wire.cluster.cluster import EARLIEST, WireClient
 from mainstem.clock import Clock
 from mainstem.errors import (
     HistoryRemovedError,
@@ -37,7 +38,7 @@ from mainstem.views.past.as_of import AsOf, position_at
 from mainstem.views.past.historical_stores import HistoricalStores
 from mainstem.views.past.past_build import PastBuilder
 from mainstem.views.requests import GetQuery, Request
-from mainstem.views.status import BuiltFrom, RebuildFrom, RebuildResult, VerifyResult, ViewStatus
+from mainstem.views.status import BuiltFrom, RebuildFrom, RebuildResult, VerifyResult, ViewPast, ViewStatus
 from mainstem.views.stores.store import Answer, Poison, Row, Snapshot, StoreDefinition, ViewStore
 from mainstem.views.stores.store_kinds import open_store, store_class
 from mainstem.views.stores.store_snapshots import StoreSnapshots, copy_store
@@ -165,6 +166,13 @@ class HostedView:
                 return DiffAnswer(changes, start, after.position if end is None else end, next_key)
 
         return self._serving(compare)
+
+    def past(self) -> ViewPast:
+        """How far back the view answers, and its snapshots. Raises as ``query``, and LogUnavailableError."""
+        self._require_past()
+        with self._client() as client:
+            beginning = client.list_offsets(partitions_of(client, [self.topic]), EARLIEST)
+        return self._serving(lambda version, _: version.past_from(Position(beginning)))
 
     def rows_of(self, keys: Sequence[bytes]) -> tuple[list[tuple[str, Row | None]], Position]:
         """Key-value: the rows of keys, None for missing ones, all of one position, and that. Raises as ``query``.
@@ -359,10 +367,13 @@ class HostedView:
                 if self._runner.version is version:
                     raise  # it was closed, and not swapped for another
 
-    def _position_at(self, moment: AsOf) -> Position:
+    def _require_past(self) -> None:
         kind = self.definition.kind
         if not store_class(kind).keeps_past:
             raise QueryError(f"a {kind.kind} view answers for now only: as_of and diff are for key-value and SQL views")
+
+    def _position_at(self, moment: AsOf) -> Position:
+        self._require_past()
         with self._client() as client:
             return position_at(client, self.topic, moment, self.definition.on_damaged)
 

@@ -19,9 +19,10 @@ from mainstem.errors import DamagedRecordsError, LogUnavailableError, ViewStoppe
 from mainstem.model import Position
 from mainstem.views.feed.feed import Feed, FeedStep
 from mainstem.views.past.historical_stores import HistoricalStores
+from mainstem.views.status import PastMoment, ViewPast
 from mainstem.views.stores.store import Poison, StoreDefinition, StoreUnavailableError, ViewStore
 from mainstem.views.stores.store_snapshots import StoreSnapshots
-from mainstem.views.versions.versions import origin_of
+from mainstem.views.versions.versions import made_ms, modified_ms, origin_of
 
 Applied: TypeAlias = "Callable[[pa.RecordBatch, Position], None]"
 
@@ -109,6 +110,16 @@ class Version:
     def topic_ids(self) -> frozenset[str]:
         """The ids of the topics that the store is built from."""
         return frozenset(self._feed.bookmark.topic_ids.values())
+
+    def past_from(self, beginning: Position) -> ViewPast:
+        """How far back the store answers, where the log begins at ``beginning``: its snapshots, oldest first."""
+        kept = [
+            PastMoment("snapshot", each.bookmark.position, time_ms)
+            for each in self.snapshots.all
+            if (time_ms := modified_ms(each.path)) is not None  # else removed meanwhile
+        ]
+        built = PastMoment("built", self.built_from.beginning, made_ms(self.path))
+        return ViewPast(beginning, not any(beginning.values()), (built, *kept))
 
     def step(self, max_wait_ms: int, applied: Applied = _ignore_applied) -> bool:
         """Apply what comes next, and tell ``applied``; whether there was anything. What failed is tried again next.

@@ -121,6 +121,19 @@ def origin_of(version: Path) -> BuiltFrom:
         raise StorageError(f"{version / _ORIGIN} cannot be read ({error}): rebuild the view") from error
 
 
+def made_ms(version: Path) -> int:
+    """When a version was begun, by the clock of its files; 0 where that is not known."""
+    return modified_ms(version / _DEFINITION) or 0
+
+
+def modified_ms(path: Path) -> int | None:
+    """When a file or directory was written last; None where it is not there."""
+    try:
+        return path.stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return None
+
+
 def snapshots_path(version: Path) -> Path:
     """The directory of the snapshots of the version's store."""
     return version / _SNAPSHOTS

@@ -11,6 +11,8 @@
 * ``confirmation``: the question before a deletion
 * ``frame``, ``parts``, ``charts``, ``formats``: what pages are made of
 * ``gateway_client``, ``requests``, ``listing``: requests to the gateway
+* ``access``: the tabs of the page about access
 * ``sign_in``: the session of a browser
+* ``read_only``: a console that changes nothing
 * ``rates``: rates of counters
 """

@@ -22,6 +22,8 @@ _CELL = """
     <span class="track" aria-hidden="true"><span :style="{ width: props.row[props.col.bar] + '%' }"></span></span>
     <span>{{ props.value }}</span>
   </span>
+  <q-btn v-else-if="props.col.action" flat dense no-caps size="13px" :label="props.col.action" class="changes"
+    :aria-label="props.col.action + ' ' + props.row[props.col.of]" @click="$parent.$emit('act', props.row)"></q-btn>
   <span v-else-if="props.col.state" class="state" :data-state="props.value">{{ props.value }}</span>
   <span v-else>{{ props.value }}</span>
 </q-td>
@@ -123,7 +125,8 @@ def empty(headline: str, hint: str, command: str = "") -> Element:
 def column(name: str, label: str, **more: Any) -> Column:
     """A column of ``table``. ``href``: the field with the cell's address; ``format``: a function of console.js.
 
-    ``bar``: the field with the length of a bar, from 0 to 100.
+    ``bar``: the field with the length of a bar, from 0 to 100. ``action``: a button's label; a click is the table's
+    event ``act``, with the row; ``of`` is the field that names the row.
     """
     made: Column = {"name": name, "label": label, "field": name, "align": "left", "sortable": True}
     if "format" in more:

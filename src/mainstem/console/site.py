@@ -11,6 +11,7 @@ from nicegui import core, ui
 from mainstem.console import frame
 from mainstem.console.gateway_client import GatewayClient
 from mainstem.console.pages import (
+    access_page,
     config_page,
     flow_page,
     group_page,
@@ -22,15 +23,19 @@ from mainstem.console.pages import (
     views_page,
 )
 from mainstem.console.sign_in import Sessions
+from mainstem.gateway.access.request_limits import AsgiApp
 
 _FILES = Path(__file__).parent / "static"
 _RECONNECT_S = 5.0
 _TAB_S = 60.0  # the console keeps nothing for a tab
 
 
-def build(gateway: FastAPI, sessions: Sessions) -> FastAPI:
-    """The console of ``gateway``; its lifespan starts and stops NiceGUI. ``sessions``: whose tokens pages use."""
-    client = GatewayClient(gateway, sessions)
+def build(gateway: AsgiApp, sessions: Sessions, *, is_read_only: bool = False) -> FastAPI:
+    """The console of ``gateway``; its lifespan starts and stops NiceGUI. ``sessions``: whose tokens pages use.
+
+    ``is_read_only``: the pages hide what would change something; that ``gateway`` refuses it is the caller's work.
+    """
+    client = GatewayClient(gateway, sessions, is_read_only=is_read_only)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     ui.add_head_html(
         f"<style>{(_FILES / 'console.css').read_text()}</style><script>{(_FILES / 'console.js').read_text()}</script>",
@@ -90,6 +95,10 @@ def _add_pages(client: GatewayClient) -> None:
     @ui.page("/console/groups/{group:path}")
     async def group(group: str) -> None:
         await group_page.show(client, group)
+
+    @ui.page("/console/access")
+    async def access(tab: str = "", who: str = "") -> None:
+        await access_page.show(client, tab, who)
 
     @ui.page("/console/config")
     async def config() -> None:

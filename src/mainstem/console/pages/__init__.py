@@ -8,5 +8,6 @@
 * ``pipelines_page``: pipelines
 * ``groups_page``: groups
 * ``group_page``: one group
+* ``access_page``: users, ACLs and tokens
 * ``config_page``: settings
 """

@@ -21,7 +21,7 @@ class AppendForm:
         self._page = page
         self._topic = topic
         self._then: Callable[[], None] | None = None
-        with card():
+        with card().classes("changes"):
             with ui.element("details"):
                 with ui.element("summary"):
                     ui.label("Append a record").classes("card-title summary-title")

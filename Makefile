@@ -46,6 +46,10 @@ torture: $(READY) ## Kill Spark and the log 200 times, and see that nothing is l
 	@$(BIN)/python -m tests.torture.scenes
 	@exec $(BIN)/python -m tests.torture.run $(ARGS)
 
+.PHONY: spark-versions
+spark-versions: $(READY) ## Test the Spark source and sink on PySpark 4.0, 4.1 and 4.2 (downloads 1.2 GB; minutes)
+	@exec $(BIN)/python -m scripts.spark_versions $(ARGS)
+
 .PHONY: sink-kills
 sink-kills: $(READY) ## Kill a sink's host a hundred times in each database (ARGS="-k mariadb" for one)
 	@MAINSTEM_SINK_KILLS=$${MAINSTEM_SINK_KILLS:-100} exec $(BIN)/python -m pytest -q tests/sinks/test_sigkill.py $(ARGS)

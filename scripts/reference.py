@@ -82,7 +82,7 @@ def settings_page() -> str:
             "The names are Kafka's; names that begin with `mainstem.` exist here only. Sizes are in bytes, times in",
             "milliseconds, if the name says nothing else. [Limits](limits.md) says what happens at each bound.\n",
             "## Of the node\n",
-            "Set them with `mainstem serve --config NAME=VALUE` or in `mainstem.toml`. Those with *yes* can be changed",
+            "Set them with `mainstem serve --set NAME=VALUE` or in `mainstem.toml`. Those with *yes* can be changed",
             "while the node runs, by any Kafka admin client.\n",
             "| setting | type | default | while it runs | meaning |",
             "|---|---|---|---|---|",

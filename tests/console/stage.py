@@ -62,7 +62,12 @@ def declared(sink: Path) -> ms.App:
     flights = app.topic("con-flights", schema=schema, key="flight", partitions=2)
     app.topic("con-carriers", schema="carrier STRING NOT NULL, flights INT", key="carrier", compacted=True)
     app.topic("con-live", schema="id STRING NOT NULL", key="id", partitions=1)
-    dots = app.topic("con-dots", schema="id STRING NOT NULL", key="id", partitions=1)
+    features = {
+        "mainstem.idempotency.window.ms": "86400000",
+        "mainstem.key.index": "true",
+        "mainstem.conditional.append": "true",
+    }
+    dots = app.topic("con-dots", schema="id STRING NOT NULL", key="id", partitions=1, configs=features)
     app.view("con-dots", dots, ms.KeyValue())
     app.view("con-by-key", flights, ms.KeyValue())
     app.view("con_table", flights, ms.SQL())

@@ -31,8 +31,12 @@ PAGES = (
     "/console/pipelines/con-count",
     "/console/views",
     "/console/views/con-by-key",
+    "/console/sql",
     "/console/groups",
+    "/console/access",
+    "/console/access?tab=tokens",
     "/console/config",
+    "/console/dead-letters",
 )
 
 

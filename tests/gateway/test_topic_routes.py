@@ -110,11 +110,33 @@ def test_an_append_that_is_validated_takes_what_fits_the_schema_alone(
     records = {"records": [{"value": {"n": 1}}, {"value": {"n": "1"}}]}
     unknown = api.post(url, json=records, params={"validate": "true"})
     assert (unknown.status_code, "has no schema to validate by" in unknown.text) == (422, True)
+    unchecked = api.post(url, json=records, params={"dry_run": "true"}).json()
+    assert unchecked == {"records": 2, "appended": 0, "schema": False}
     register(mainstem_log, mainstem_topic, schema_of("n INT NOT NULL, d DATE"))
     refused = api.post(url, json=records, params={"validate": "true"})
     assert (refused.status_code, refused.json()["type"].rpartition("/")[2]) == (422, "schema")
     assert "value 2 of 2: column 'n': \"1\" is not INT" in refused.json()["detail"]
     assert list(mainstem_log.read(mainstem_topic)) == []
     good = {"records": [{"value": {"n": 1, "d": "2020-02-29"}}, {"key": "k", "value": None}]}
+    checked = api.post(url, json=good, params={"dry_run": "true"})
+    assert (checked.status_code, checked.json()) == (200, {"records": 2, "appended": 0, "schema": True})
+    assert api.post(url, json=records, params={"dry_run": "true"}).status_code == 422
     assert api.post(url, json=good, params={"validate": "true"}).status_code == 201
     assert api.post(url, json=records).status_code == 201
+
+
+def test_the_example_of_a_schema_fits_it(api: httpx.Client, mainstem_topic: str, mainstem_log: Log) -> None:
+    nothing = api.get(f"/topics/{mainstem_topic}/example").json()
+    assert (nothing["columns"], nothing["example"]) == ([], None)
+    assert api.get("/topics/no-such-topic/example").status_code == 404
+    columns = (
+        "id STRING NOT NULL, n BIGINT NOT NULL, x DOUBLE, ok BOOLEAN, d DATE, t TIMESTAMP, u TIMESTAMP_NTZ, b BINARY, "
+        "p DECIMAL(2,2), w DECIMAL(5,0), l ARRAY<INT>, m MAP<STRING, INT>, s STRUCT<a: INT, `b c`: STRUCT<d: DATE>>"
+    )
+    register(mainstem_log, mainstem_topic, schema_of(columns), key=("id", "n"))
+    answer = api.get(f"/topics/{mainstem_topic}/example").json()
+    assert answer["example"]["key"] == '["text",1]'
+    assert answer["example"]["value"]["s"] == {"a": 1, "b c": {"d": "2026-01-31"}}
+    assert answer["columns"][0] == {"name": "id", "type": "STRING", "nullable": False}
+    url = f"/topics/{mainstem_topic}/records"
+    assert api.post(url, json={"records": [answer["example"]]}, params={"validate": "true"}).status_code == 201

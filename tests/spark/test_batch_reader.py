@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql.datasource import Filter, GreaterThan
+from pyspark.sql import datasource
 from pyspark.sql.types import StructType
 
 from mainstem.client.log import Log
@@ -96,7 +96,7 @@ def test_spark_hands_times_down_as_moments(spark: SparkSession, mainstem_broker:
 
 def test_a_filter_narrows_what_is_read(mainstem_broker: EmbeddedBroker, topic: str) -> None:
     planned = reader(mainstem_broker, topic)
-    given: list[Filter] = [GreaterThan(("offset",), 6)]
+    given: list[datasource.Filter] = [datasource.GreaterThan(("offset",), 6)]
     assert planned.pushFilters(given) == given  # Spark applies it again
     assert ranges(planned) == ["0:7-10", "1:7-10"]
 

@@ -15,6 +15,7 @@ from mainstem.spark.checkpoints.checkpoint import (
     maybe_offsets,
     read_offsets,
     remove_checkpoint,
+    streams_ours,
 )
 from mainstem.spark.checkpoints.offsets import StreamOffsets
 
@@ -38,6 +39,13 @@ def test_the_offsets_of_all_sources_are_read(tmp_path: Path) -> None:
 def test_a_topic_that_is_streamed_twice_is_read_as_far_as_both_have(tmp_path: Path) -> None:
     checkpoint = write(tmp_path, "v1", "{}", line("a/0:7,a/1:2"), line("a/0:5,a/1:3,a/2:1,b/0:1"))
     assert str(read_offsets(checkpoint, 7).position) == "a/0:5,a/1:2,b/0:1"
+
+
+def test_a_source_of_ours_without_a_partition_is_one_of_ours(tmp_path: Path) -> None:
+    checkpoint = write(tmp_path, "v1", "{}", '{"other": 1}', line(""))
+    assert streams_ours(checkpoint, 7)
+    (tmp_path / "offsets" / "8").write_text("\n".join(["v1", "{}", '{"topic":{"0":5}}']))  # as of Spark's Kafka source
+    assert not streams_ours(checkpoint, 8)
 
 
 def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_an_old_pyspark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     import pyspark
 
     monkeypatch.setattr(pyspark, "__version__", "3.5.3")
-    with pytest.raises(MissingDependencyError, match=r"PySpark 3\.5\.3 is too old: the format mainstem needs 4\.2"):
+    with pytest.raises(MissingDependencyError, match=r"PySpark 3\.5\.3 is too old: the format mainstem needs 4\.0"):
         environment.require_pyspark()
 
 

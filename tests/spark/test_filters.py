@@ -9,6 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from mainstem.client.wire.cluster.cluster import Isolation
+from mainstem.model import Position, TopicPartition
+from mainstem.spark.features import HAS_FILTERS
+from mainstem.spark.options.columns import PLACE_COLUMNS, RECORD_COLUMNS
+from mainstem.spark.planning.filters import Narrowing, narrowed, narrowing
+
+if not HAS_FILTERS:
+    pytest.skip("this PySpark hands no filters down", allow_module_level=True)
 from pyspark.sql.datasource import (
     EqualNullSafe,
     EqualTo,
@@ -21,11 +30,6 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
     Not,
 )
-
-from mainstem.client.wire.cluster.cluster import Isolation
-from mainstem.model import Position, TopicPartition
-from mainstem.spark.options.columns import PLACE_COLUMNS, RECORD_COLUMNS
-from mainstem.spark.planning.filters import Narrowing, narrowed, narrowing
 
 COLUMNS = {name: name for name in RECORD_COLUMNS}
 COMPARISONS = (EqualTo, EqualNullSafe, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from mainstem.client.log import Log
+from mainstem.errors import UnknownTopicError
 from mainstem.model import Position
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.spark.checkpoints.offsets import StreamOffsets
@@ -66,3 +68,14 @@ def test_what_was_said_before_a_restart_is_taken_up(
     with ProgressLog(options, "resumes", (mainstem_topic,)) as progress:
         progress.advance(1, offsets("flights/0:4"), Position())
     assert written(mainstem_log, "resumes")[-1].sink == Position.of(mainstem_topic, 0, 5)
+
+
+def test_the_first_pipeline_of_a_log_creates_the_topic(tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path / "data") as broker, Log(broker.bootstrap) as log:
+        log.create_topic("out", partitions=1)
+        with ProgressLog(LogOptions(broker.bootstrap), "alone", ("out",)) as progress:
+            with pytest.raises(UnknownTopicError):
+                progress.last()  # to look creates nothing
+            progress.advance(0, offsets("flights/0:3"), Position())
+        assert [said.batch_id for said in written(log, "alone")] == [0]
+        assert log.describe_topic(PROGRESS_TOPIC).configs["cleanup.policy"] == "compact"

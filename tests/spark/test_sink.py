@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from mainstem.client.log import Log
 from mainstem.client.wire.produce.transaction_requests import end_all, learn_capabilities, open_transactions
@@ -158,3 +159,15 @@ def test_positions_travel_through_a_plain_stream(
     assert said is not None
     assert said.source.covers(position)
     assert said.sink == mainstem_log.end("plain.out")
+
+
+def test_a_pipeline_that_streams_no_topic_is_refused_before_it_commits(
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, mainstem_topic: str, tmp_path: Path
+) -> None:
+    frame = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    options = {"kafka.bootstrap.servers": mainstem_broker.bootstrap, "checkpointLocation": str(tmp_path)}
+    writer = frame.selectExpr("CAST(value AS STRING) AS value").writeStream.format("mainstem")
+    writer = writer.options(**options, topic=mainstem_topic, pipeline="of-rates")
+    with pytest.raises(StreamingQueryException, match="of-rates streams no topic by the format mainstem"):
+        writer.start().awaitTermination(60)
+    assert list(mainstem_log.read(mainstem_topic)) == []

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 from pyspark.sql.types import StructType
 
 from mainstem.client.log import Log
@@ -20,6 +19,7 @@ from mainstem.errors import ConfigError, MainstemError, OffsetOutOfRangeError, U
 from mainstem.model import Position
 from mainstem.pipelines.losses import recorded_losses
 from mainstem.spark.checkpoints.offsets import StreamOffsets
+from mainstem.spark.features import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 from mainstem.spark.options.read_options import ReadOptions
 from mainstem.spark.planning import subscription
 from mainstem.spark.planning.batch_reader import LogReader

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -76,17 +77,27 @@ def limit(work: Work) -> None:
 
 def tortured(spark: SparkSession, mutant: str) -> None:
     """Put ours in the product's place. ``mutant`` names a fault of ``tests.torture.mutants`` to build in."""
-    spark.dataSource.register(TorturedDataSource)
-    runner.QueryPlace = functools.partial(QueryPlace, on_step=KillingSteps())  # type: ignore[misc,assignment]
-    runner.Site = functools.partial(Site, on_step=KillingSteps())  # type: ignore[misc,assignment]
+    _register_ours(spark)
+    _replace(runner, "QueryPlace", functools.partial(QueryPlace, on_step=KillingSteps()))
+    _replace(runner, "Site", functools.partial(Site, on_step=KillingSteps()))
     build_in(mutant)
-    frames.MainstemDataSource = TorturedDataSource  # type: ignore[misc]  # what Apps' topics are read by
-    lake_and_topic.register = _registered  # and ``ms.spark.table``
+    _replace(frames, "register_source", _register_ours)  # what Apps' topics are read by
+    _replace(lake_and_topic, "register", _registered)  # and ``ms.spark.table``
+
+
+def _replace(module: ModuleType, name: str, ours: Any) -> None:
+    """Set the module's name. Raises AttributeError where it has none: then the product would not use ours."""
+    getattr(module, name)
+    setattr(module, name, ours)
+
+
+def _register_ours(spark: SparkSession) -> None:
+    spark.dataSource.register(TorturedDataSource)
 
 
 def _registered(spark: SparkSession) -> SparkSession:
     spark = register(spark)
-    spark.dataSource.register(TorturedDataSource)
+    _register_ours(spark)
     return spark
 
 

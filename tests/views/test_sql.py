@@ -360,3 +360,27 @@ def test_a_record_alone_becomes_the_row_that_it_becomes_among_many(tmp_path: Pat
         snapshot.close()
         store.close()
     assert digests[0] == digests[1]
+
+
+def test_a_query_is_explained_and_not_run(store: SqlStore) -> None:
+    [row] = rows(store, "SELECT count(*) FROM routes, range(100000000000)", explain=True)
+    assert "routes" in row["plan"]
+    assert "Total Time" not in row["plan"]  # as EXPLAIN ANALYZE would say
+    with pytest.raises(QueryError, match=r"nope.*\(line 2, column 3\)"):
+        rows(store, "SELECT 1,\n  nope FROM routes", explain=True)
+
+
+@pytest.mark.parametrize(
+    "query", [*WRITES, *WITH_EFFECTS, "ANALYZE SELECT 1", "(FORMAT json) SELECT 1", "SELECT 1; SELECT 2"]
+)
+def test_nothing_is_explained_that_would_not_run(store: SqlStore, query: str) -> None:
+    digest = store.digest()
+    with pytest.raises(QueryError):
+        rows(store, query, explain=True)
+    assert store.digest() == digest
+
+
+def test_a_plan_without_end_is_refused(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mainstem.views.stores.sql.sql_queries.PLAN_CHARS_MAX", 50)
+    with pytest.raises(QueryError, match="explain parts of the query"):
+        rows(store, "SELECT * FROM routes", explain=True)

@@ -11,4 +11,5 @@
 * ``connect``: the log, for a command
 * ``plain_parameters``: text and paths without pydantic
 * ``foreground``: commands that run until they are stopped
+* ``service_manager``: what they say to systemd
 """

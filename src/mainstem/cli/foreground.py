@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from mainstem.cli.output import note, out, out_json
+from mainstem.cli.service_manager import notify_ready, notify_stopping
 from mainstem.node.stack import Stack
 
 
@@ -31,12 +32,15 @@ def stay_up(stack: Stack) -> None:
     try:
         stack.supervisor.wait()
     except KeyboardInterrupt:
+        notify_stopping()
         note("stopping")
 
 
 def say_ready(ready: Mapping[str, str], *, as_json: bool) -> None:
-    """Print the addresses of what accepts now, by name."""
+    """Print the addresses of what accepts now, by name, and tell the service manager if one waits for it."""
+    line = "ready: " + " ".join(f"{name} {address}" for name, address in ready.items())
     if as_json:
         out_json({"ready": dict(ready)})
     else:
-        out("ready: " + " ".join(f"{name} {address}" for name, address in ready.items()))
+        out(line)
+    notify_ready(line)

@@ -31,6 +31,7 @@ _COMMANDS: Final = {
     "append": "records.append",
     "read": "records.read",
     "doctor": "operation.doctor",
+    "health": "operation.health",
     "bench": "records.bench",
     "mcp": "operation.mcp",
     "version": "operation.version",
@@ -38,6 +39,7 @@ _COMMANDS: Final = {
 """The module of each command, which has a function of the command's name."""
 _GROUPS: Final = {
     "connect": "apps.captures",
+    "dead-letters": "records.dead_letters",
     "groups": "operation.groups",
     "tokens": "security.tokens",
     "log": "operation.log",

@@ -5,6 +5,7 @@
 * ``read``: reading records
 * ``records``, ``values``: the records to append, and Python values as bytes
 * ``dead_letter_headers``: the headers of a dead letter
+* ``dead_letters``, ``handled_letters``: all dead letters by reason, and which are handled
 * ``http``: views, and request and reply, over HTTP
 * ``admin``: for operators
 * ``wire``: the protocol over sockets

@@ -5,6 +5,8 @@
 * ``site``: the app and its table of pages
 * ``pages``: one module for each page
 * ``query_boxes``: one module for each kind of view
+* ``workbench``: SQL over all views
+* ``time_machine``: the past of a view
 * ``records``: records of a topic
 * ``flow``: the flow from topics to views
 * ``groups``: what a group belongs to, and its reset
@@ -12,6 +14,7 @@
 * ``frame``, ``parts``, ``charts``, ``formats``: what pages are made of
 * ``gateway_client``, ``requests``, ``listing``: requests to the gateway
 * ``access``: the tabs of the page about access
+* ``palette``: finds a page by a part of its name
 * ``sign_in``: the session of a browser
 * ``read_only``: a console that changes nothing
 * ``rates``: rates of counters

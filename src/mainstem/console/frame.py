@@ -16,6 +16,7 @@ from typing import Any
 from nicegui import context, ui
 from nicegui.element import Element
 
+from mainstem.console import palette
 from mainstem.console.gateway_client import POLL_S, GatewayClient, GatewayError
 from mainstem.console.parts import link, text
 from mainstem.console.requests import ConsoleRequest, forms
@@ -28,6 +29,7 @@ SECTIONS = (
     ("Topics", "/console/topics", "view_stream"),
     ("Pipelines", "/console/pipelines", "bolt"),
     ("Views", "/console/views", "visibility"),
+    ("SQL", "/console/sql", "terminal"),
     ("Groups", "/console/groups", "groups"),
     ("Access", "/console/access", "key"),
     ("Config", "/console/config", "tune"),
@@ -187,6 +189,8 @@ def page(
             text("Mainstem", "brand-name")
         _navigation(section)
         _identity(client)
+        find = ui.button(icon="search").props('flat round dense aria-label="Go to …" title="Go to … (Ctrl+K)"')
+        find.classes("find").on("click", js_handler="() => mainstemPalette.open()")
         theme = ui.button(icon="brightness_auto").props('flat round dense id="theme" aria-label="Light or dark"')
         theme.on("click", js_handler="() => mainstem.nextTheme()")
     banner = ui.element("div").classes("banner").props('role="alert"')
@@ -202,8 +206,10 @@ def page(
         with ui.element("summary"):
             text("The requests of this page, as code")
         requests = ui.element("div")
+    made = Page(client, banner, requests)
+    palette.add(made)
     with main:
-        yield Page(client, banner, requests)
+        yield made
 
 
 def _identity(client: GatewayClient) -> None:

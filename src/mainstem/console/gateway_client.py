@@ -64,6 +64,7 @@ class GatewayClient:
         """
         client = self._clients[connection]
         headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers |= asked.headers
         content = None if asked.body is None else json.dumps(asked.body)
         if content is not None:
             headers["Content-Type"] = "application/json"

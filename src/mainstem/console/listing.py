@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mainstem.console.frame import Page
 from mainstem.console.requests import ConsoleRequest
 from mainstem.model import Position
+
+if TYPE_CHECKING:
+    from mainstem.console.frame import Page
 
 Document = dict[str, Any]
 
 TOPICS = ConsoleRequest("/topics", {"offsets": "true"})
+TOPIC_NAMES = ConsoleRequest("/topics")
 PIPELINES = ConsoleRequest("/pipelines")
 VIEWS = ConsoleRequest("/views")
 

@@ -76,6 +76,12 @@ def set_state(made: Tag, word: str) -> None:
         made.update()
 
 
+def set_text_of(made: Tag, word: str) -> None:
+    """Change a text, if it is another."""
+    if made.text != word:
+        made.text = word
+
+
 @contextmanager
 def card(title: str = "") -> Iterator[Element]:
     """A section with a heading."""
@@ -119,6 +125,13 @@ def empty(headline: str, hint: str, command: str = "") -> Element:
         text(hint, "quiet", "p")
         if command:
             text(command, "", "code")
+    return made
+
+
+def drawing(options: Mapping[str, Any], label: str, classes: str = "chart") -> ui.echart:
+    """A chart by ECharts' options; ``label`` says to those who do not see it what it shows."""
+    made = ui.echart(dict(options)).classes(classes).props("role=img")
+    made.props["aria-label"] = label
     return made
 
 

@@ -17,13 +17,15 @@ from urllib.parse import quote, unquote, urlencode
 class ConsoleRequest:
     """One request: what it asks is all in here, so it can be sent and shown.
 
-    ``query`` leaves out what is None, and repeats a name for each entry of a list.
+    ``query`` leaves out what is None, and repeats a name for each entry of a list. ``headers`` are those beside the
+    token and the type of the body.
     """
 
     path: str
     query: Mapping[str, Any] = field(default_factory=dict)
     method: str = "GET"
     body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def target(self) -> str:
@@ -55,6 +57,8 @@ def curl_line(asked: ConsoleRequest, base_url: str, *, with_token: bool = False)
     line = shlex.join(words) + " " + shlex.quote(base_url.rstrip("/") + asked.target)
     if with_token:
         line += ' -H "Authorization: Bearer $TOKEN"'
+    for name, value in asked.headers.items():
+        line += " -H " + shlex.quote(f"{name}: {value}")
     if asked.body is not None:
         text = json.dumps(asked.body, ensure_ascii=False)
         line += " -H 'Content-Type: application/json' -d " + shlex.quote(text)
@@ -87,7 +91,7 @@ def _command(method: str, segments: list[str], asked: ConsoleRequest) -> list[st
             return ["topics", "describe", topic]
         case "GET", ["topics", topic, "records"] if "partition" not in asked.query:
             return ["read", topic, *_options(asked, "from", "to", "key", "limit"), "--json"]
-        case "POST", ["views", view, "sql"] if isinstance(asked.body, Mapping):
+        case "POST", ["views", view, "sql"] if isinstance(asked.body, Mapping) and not asked.body.get("explain"):
             return ["views", "query", view, str(asked.body["query"]), *_options(asked, "at_least", "as_of")]
         case "GET", ["views", view, "search"]:
             return ["views", "query", view, str(asked.query["q"]), *_options(asked, "limit", "at_least")]
@@ -121,6 +125,7 @@ def _python(asked: ConsoleRequest, url: str, with_token: bool) -> str:
     lines = ["import json, os, urllib.request" if with_token else "import json, urllib.request", ""]
     arguments = [repr(url)]
     headers = ['"Authorization": "Bearer " + os.environ["TOKEN"]'] if with_token else []
+    headers += [f"{name!r}: {value!r}" for name, value in asked.headers.items()]
     if asked.body is not None:
         lines.append(f"body = {asked.body!r}")
         arguments.append("data=json.dumps(body).encode()")
@@ -135,6 +140,7 @@ def _python(asked: ConsoleRequest, url: str, with_token: bool) -> str:
 
 def _javascript(asked: ConsoleRequest, url: str, with_token: bool) -> str:
     headers = ['Authorization: "Bearer " + process.env.TOKEN'] if with_token else []
+    headers += [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in asked.headers.items()]
     options = [] if asked.method == "GET" else [f"method: {json.dumps(asked.method)}"]
     if asked.body is not None:
         headers.append('"Content-Type": "application/json"')

@@ -13,10 +13,12 @@ from mainstem.console.gateway_client import GatewayClient
 from mainstem.console.pages import (
     access_page,
     config_page,
+    dead_letters_page,
     flow_page,
     group_page,
     groups_page,
     pipelines_page,
+    sql_page,
     topic_page,
     topics_page,
     view_page,
@@ -37,10 +39,9 @@ def build(gateway: AsgiApp, sessions: Sessions, *, is_read_only: bool = False) -
     """
     client = GatewayClient(gateway, sessions, is_read_only=is_read_only)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    ui.add_head_html(
-        f"<style>{(_FILES / 'console.css').read_text()}</style><script>{(_FILES / 'console.js').read_text()}</script>",
-        shared=True,
-    )
+    style = (_FILES / "console.css").read_text()
+    script = "".join((_FILES / name).read_text() for name in ("console.js", "palette.js"))
+    ui.add_head_html(f"<style>{style}</style><script>{script}</script>", shared=True)
     _add_pages(client)
     ui.run_with(
         app,
@@ -88,6 +89,10 @@ def _add_pages(client: GatewayClient) -> None:
     async def view(view: str) -> None:
         await view_page.show(client, view)
 
+    @ui.page("/console/sql")
+    async def sql() -> None:
+        await sql_page.show(client)
+
     @ui.page("/console/groups")
     async def groups() -> None:
         await groups_page.show(client)
@@ -99,6 +104,10 @@ def _add_pages(client: GatewayClient) -> None:
     @ui.page("/console/access")
     async def access(tab: str = "", who: str = "") -> None:
         await access_page.show(client, tab, who)
+
+    @ui.page("/console/dead-letters")
+    async def dead_letters(topic: str = "") -> None:
+        await dead_letters_page.show(client, topic)
 
     @ui.page("/console/config")
     async def config() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from mainstem.client.dead_letter_headers import pipeline_topic, view_topic
 from mainstem.errors import DefinitionError, InputError
 from mainstem.model import OnDamaged, is_topic_name
 from mainstem.pipelines.kinds import Kind
@@ -108,7 +109,7 @@ class Pipeline:
     @property
     def dead_letter_topic(self) -> str:
         """Where records of typed streams go whose value does not parse."""
-        return f"__mainstem_dead_letters.{self.app}.{self.stands_for or self.name}"
+        return pipeline_topic(self.app, self.stands_for or self.name)
 
     @property
     def tables(self) -> tuple[Topic, ...]:
@@ -133,7 +134,7 @@ class View:
     @property
     def dead_letter_topic(self) -> str:
         """Where records go that this view cannot apply; not where those of a pipeline of the same name do."""
-        return f"__mainstem_view_dead_letters.{self.app}.{self.name}"
+        return view_topic(self.app, self.name)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -8,5 +8,6 @@
 * ``arrow``, ``arrow_json``: Arrow's types, and Arrow rows as JSON
 * ``avro``, ``avro_decode``, ``avro_registry``: Avro, its values to columns, and a registry with Confluent's API
 * ``encoding``: rows as keys and values
+* ``example``: an example of a value that fits
 * ``validation``: whether a value fits its topic's schema
 """

@@ -4,6 +4,7 @@
 * ``startup``: Java, environment, fast start of processes
 * ``options``: options of the data source
 * ``clients``: one connection to each log for each Python process
+* ``features``: what the installed PySpark has
 * ``per_process``: values that each process makes for itself
 * ``checkpoints``: positions in checkpoints
 * ``tasks``: what executors run

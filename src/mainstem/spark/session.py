@@ -19,6 +19,7 @@ from mainstem.addresses import is_loopback, parse_address
 from mainstem.errors import ConfigError, MachineError
 from mainstem.spark.startup import class_archive, environment
 from mainstem.spark.startup.java import find_java
+from mainstem.spark.startup.java_classes import first_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,10 +46,10 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
 }
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+# The first is where Spark 4.1 and later have it.
+_FILE_MANAGERS = tuple(f"{_STREAMING}{part}.FileSystemBasedCheckpointFileManager" for part in (".checkpointing", ""))
 # Spark plans a query by recursion, and code that is not optimized yet takes larger frames: the default of 1 MB was seen
 # to overflow in a query's first micro-batch on a busy machine.
 _JAVA_STACK = "-Xss4m"
@@ -69,12 +70,12 @@ def session(app_name: str, *, master: str | None = None, settings: Mapping[str, 
     environment.require_pyspark()
     from pyspark import SparkContext
 
-    from mainstem.spark.source import MainstemDataSource
+    from mainstem.spark.source import register_source
 
     if SparkContext._active_spark_context is not None:
         return register(_running(master, settings or {}))
     spark = _started(app_name, master or f"local[{os.cpu_count() or 1}]", settings or {})
-    spark.dataSource.register(MainstemDataSource)
+    register_source(spark)
     return spark
 
 
@@ -84,14 +85,14 @@ def register(spark: SparkSession) -> SparkSession:
     On one machine its Python processes are forked from then on, where they would be this Python: a query starts at
     least two. Raises MissingDependencyError when the workers' Python lacks something.
     """
-    from mainstem.spark.source import MainstemDataSource
+    from mainstem.spark.source import register_source
 
     context = spark.sparkContext
     if environment.is_local(str(context.master)):
         # Spark's default is the first python3 on PATH, which may not have Mainstem.
         given = context.pythonExec if "PYSPARK_PYTHON" in os.environ else sys.executable
         context.pythonExec = environment.local_python(given)
-    spark.dataSource.register(MainstemDataSource)
+    register_source(spark)
     return spark
 
 
@@ -139,12 +140,14 @@ def default_settings(master: str) -> dict[str, str]:
     java_options = [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}", _JAVA_STACK]
     if not environment.is_local(master):
         return {**_EVERYWHERE, **_driver_place(master), "spark.driver.extraJavaOptions": " ".join(java_options)}
+    file_manager = first_class(*_FILE_MANAGERS)
     cores = os.cpu_count() or 1
     java_options += _JAVA_FEW_CORES if cores <= _FEW_CORES else ("-XX:+UseParallelGC",)
     java_options += class_archive.java_options(find_java())
     return {
         **_EVERYWHERE,
         **_LOCAL,
+        **({} if file_manager is None else {"spark.sql.streaming.checkpointFileManagerClass": file_manager}),
         "spark.sql.shuffle.partitions": str(min(cores, 8)),
         "spark.driver.extraJavaOptions": " ".join(java_options),
     }

@@ -27,6 +27,7 @@ from pyspark.sql.types import StructType
 from mainstem.errors import ConfigError, SchemaError
 from mainstem.schema.avro import parse_avro, topic_schema_of
 from mainstem.spark.clients import opened
+from mainstem.spark.features import HAS_ADMISSION_CONTROL
 from mainstem.spark.options.columns import OFFERED_COLUMNS, record_ddl, typed_columns, typed_ddl
 from mainstem.spark.options.options import REGISTERED, WriteOptions
 from mainstem.spark.options.read_options import ReadOptions
@@ -36,6 +37,8 @@ from mainstem.spark.schemas import require_columns, topic_schema
 from mainstem.spark.tasks import dead_letters
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from mainstem.schema.topic_schemas import RegisteredSchema
 
 # As long as Kafka's producers go on trying, and longer than a restart of a machine takes.
@@ -61,7 +64,12 @@ class MainstemDataSource(DataSource):
         return LogReader(self._reading(schema), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        return LogStreamReader(self._patient(self._reading(schema)), schema)
+        options = self._patient(self._reading(schema))
+        if HAS_ADMISSION_CONTROL:
+            return LogStreamReader(options, schema)
+        from mainstem.spark.planning.start_tracking_reader import StartTrackingReader  # for Spark 4.0 and 4.1
+
+        return StartTrackingReader(options, schema)
 
     def _reading(self, schema: StructType) -> ReadOptions:
         """The options, once what was asked for is there. Raises SchemaError for columns that cannot be."""
@@ -96,6 +104,18 @@ class MainstemDataSource(DataSource):
         if any(name.lower() == "kafka.request.timeout.ms" for name in self.options):
             return options
         return replace(options, log=replace(options.log, timeout_s=STREAM_TIMEOUT_S))
+
+
+def register_source(spark: SparkSession) -> None:
+    """Make the format known in the session."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        spark.dataSource.register(MainstemDataSource)
+    except AnalysisException as error:
+        # Spark 4.0 replaces no source that it has found by itself, as it finds ``pyspark_mainstem``.
+        if error.getErrorClass() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 def _resolved(options: ReadOptions) -> ReadOptions:

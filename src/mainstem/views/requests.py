@@ -63,13 +63,19 @@ class RangeQuery:
 
 @dataclass(frozen=True, slots=True)
 class SqlQuery:
-    """SQL: one SELECT; the table has the view's name. More than `limit` rows or `timeout_s` seconds is an error."""
+    """SQL: one SELECT; the table has the view's name. More than `limit` rows or `timeout_s` seconds is an error.
+
+    With ``explain`` the answer is one row, whose ``plan`` is how the query would run; it does not run.
+    """
 
     HTTP: ClassVar = HttpQuery("sql", "SQL: one SELECT", "POST")
 
     query: str = field(metadata={"examples": ["SELECT origin, count(*) FROM flights GROUP BY origin"]})
     limit: int = field(default=10_000, metadata={"description": "more rows than this are an error, not a cut"})
     timeout_s: float = field(default=10.0, metadata={"description": "how long the query may run"})
+    explain: bool = field(
+        default=False, metadata={"description": "answer the query's plan, as text in one row, and do not run it"}
+    )
 
     def __post_init__(self) -> None:
         _check_limit(self.limit)

@@ -4,6 +4,7 @@
 * ``log``: ``log``
 * ``doctor``: ``doctor``
 * ``checks``: what the doctor checks
+* ``health``: ``health``
 * ``mcp``: ``mcp``
 * ``version``: ``version``
 """

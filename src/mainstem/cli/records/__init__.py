@@ -6,4 +6,5 @@
 * ``progress_bar``: the progress of a load
 * ``bench``: ``bench``
 * ``topics``: ``topics``
+* ``dead_letters``: ``dead-letters``
 """

@@ -150,10 +150,16 @@ class ViewClient:
         *,
         limit: int = 10_000,
         query_timeout: float = 10.0,
+        explain: bool = False,
         **fresh: Unpack[Fresh],
     ) -> Answer:
-        """SQL: any SELECT over the view, which is a table of its name; ``query_timeout`` is how long it may run."""
-        body = {"query": query, "limit": limit, "timeout_s": query_timeout}
+        """SQL: any SELECT over the view, which is a table of its name; ``query_timeout`` is how long it may run.
+
+        With ``explain`` the answer is one row, whose ``plan`` is how the query would run.
+        """
+        body: dict[str, Any] = {"query": query, "limit": limit, "timeout_s": query_timeout}
+        if explain:
+            body["explain"] = True
         return self._ask("POST", "/sql", {}, fresh, body, extra_s=query_timeout)
 
     def search(self, q: str, *, limit: int = 20, **fresh: Unpack[Fresh]) -> Answer:

@@ -5,7 +5,9 @@
 * ``topic_page``: one topic
 * ``views_page``: all views
 * ``view_page``: one view
+* ``sql_page``: the SQL workbench
 * ``pipelines_page``: pipelines
+* ``dead_letters_page``: what views and pipelines could not use
 * ``groups_page``: groups
 * ``group_page``: one group
 * ``access_page``: users, ACLs and tokens

@@ -15,6 +15,7 @@ from mainstem.console.listing import Document
 from mainstem.console.parts import (
     card,
     column,
+    drawing,
     empty,
     figure,
     link,
@@ -29,6 +30,7 @@ from mainstem.console.parts import (
     table,
     text,
 )
+from mainstem.console.records.new_letters import NewLetters, address_of
 from mainstem.console.requests import path
 from mainstem.model import DATABASE_TOPIC_PREFIX
 
@@ -93,6 +95,7 @@ class _Pipeline:
         with card():
             with ui.element("div").classes("state-line"):
                 self._state = state("starting")
+                self._new_letters = NewLetters(this)
             with ui.element("div").classes("figures"):
                 labels = (
                     "Lag",
@@ -108,8 +111,8 @@ class _Pipeline:
                 self._letters = linked_figure("Dead letters")
             self._failure = ui.element("div")
         with card("Micro-batches"):
-            self._chart = ui.echart(charts.micro_batches([])).classes("chart")
-            self._chart.props["aria-label"] = "Durations of the last micro-batches by phase, and their rows"
+            label = "Durations of the last micro-batches by phase, and their rows"
+            self._chart = drawing(charts.micro_batches([]), label)
             self._no_batches = text("No micro-batch has been reported yet.", "quiet", "p")
         with card("Where it is"):
             self._facts = ui.element("dl").classes("facts")
@@ -122,12 +125,8 @@ class _Pipeline:
             raise GatewayError(404, "No such pipeline", f"no pipeline {self._name[:100]!r} has run on this log")
         self._show(found[0])
         letters = listing.dead_letter_topic(found[0])
-        held = {topic["name"]: topic["offsets"] for topic in await listing.topics(self._page)}
-        show_link(
-            self._letters,
-            count(held.get(letters, 0)),
-            path("console", "topics", letters) if held.get(letters) else None,
-        )
+        known = await self._new_letters.look(letters)
+        show_link(self._letters, count(known), address_of(letters) if known else None)
 
     def _show(self, pipeline: Document) -> None:
         set_state(self._state, pipeline["status"])

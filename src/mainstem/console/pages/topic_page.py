@@ -53,6 +53,7 @@ class _Topic:
                     search_field("Find a config", self._configs)
         self._browser = RecordBrowser(this, topic, address)
         form.on_append(self._browser.refresh)
+        self._browser.on_copy(form.fill)
 
     async def refresh(self) -> None:
         """Show how the topic is now."""

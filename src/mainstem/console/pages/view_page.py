@@ -27,6 +27,7 @@ from mainstem.console.parts import (
 )
 from mainstem.console.query_boxes.box import QueryBox
 from mainstem.console.query_boxes.registry import BOXES
+from mainstem.console.records.new_letters import NewLetters, address_of
 from mainstem.console.requests import ConsoleRequest, path
 
 Document = dict[str, Any]
@@ -70,6 +71,7 @@ class _View:
             with ui.element("div").classes("bar"):
                 self._state = state("starting")
                 self._detail = text("", "quiet")
+                self._new_letters = NewLetters(self._page)
             with ui.element("div").classes("figures"):
                 self._figures = [figure(label) for label in ("Kind", "Lag")]
                 self._letters, self._topic = (linked_figure(label) for label in ("Dead letters", "Topic"))
@@ -142,7 +144,7 @@ class _View:
         for shown, word in zip(self._figures, (view["kind"], count(view["lag"])), strict=True):
             shown.text = word
         show_link(self._topic, view["topic"], path("console", "topics", view["topic"]))
-        letters = path("console", "topics", view["dead_letter_topic"]) if view["dead_letters"] else None
+        letters = address_of(view["dead_letter_topic"]) if view["dead_letters"] else None
         show_link(self._letters, count(view["dead_letters"]), letters)
         self._table[1].text = view.get("table") or ""
         for shown in self._table:
@@ -152,6 +154,7 @@ class _View:
         if not self._waits_for_rebuild:  # a rebuild that this page requested is reported by its answer
             self._tell_of_others_rebuild(view["is_rebuilding"])
         self._show_box(view["kind"])
+        await self._new_letters.look(view["dead_letter_topic"])
         self._show_verdict(view["verified"])
         is_shown = view["verified"] is not None and not view["verified"]["equal"]  # with the rows that differ
         self._drift.set_visibility(bool(view.get("drifted")) and not is_shown)

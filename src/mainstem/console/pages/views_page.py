@@ -12,6 +12,7 @@ from mainstem.console.frame import page
 from mainstem.console.gateway_client import GatewayClient
 from mainstem.console.listing import Document
 from mainstem.console.parts import card, column, empty, search_field, set_rows, table
+from mainstem.console.records.new_letters import address_of
 from mainstem.console.requests import path
 
 _COLUMNS = (
@@ -20,7 +21,7 @@ _COLUMNS = (
     column("topic", "Topic", href="topic_address", classes="wide"),
     column("state", "State", state=True),
     column("lag", "Lag", format="count"),
-    column("dead_letters", "Dead letters", format="count", classes="wide"),
+    column("dead_letters", "Dead letters", format="count", classes="wide", href="letters_address"),
     column("damaged_offsets", "Damaged", format="count", classes="wide"),
     column("verified", "Verified", classes="wide"),
 )
@@ -57,5 +58,6 @@ def _row(view: Document) -> Document:
         **{column["field"]: view.get(column["field"]) for column in _COLUMNS},
         "verified": word,
         "address": path("console", "views", view["name"]),
+        "letters_address": address_of(view["dead_letter_topic"]),
         "topic_address": path("console", "topics", view["topic"]),
     }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from nicegui import ui
 
 from mainstem.console import charts
+from mainstem.console.parts import drawing
 from mainstem.console.query_boxes.box import QueryBox, Row, rows_table
 from mainstem.console.requests import ConsoleRequest, path
 
@@ -41,12 +42,12 @@ def _show_around(center: str, rows: Sequence[Row]) -> None:
     """Rings of nodes by their distance. Edges are drawn where the answer tells of them: to the nearest ring."""
     if len(rows) <= _DRAWN_MAX:
         rings = {str(row["node"]): int(row["hops"]) for row in rows}
-        ui.echart(charts.rings(center, rings)).classes("chart tall").props('aria-label="The nodes around it"')
+        drawing(charts.rings(center, rings), "The nodes around it", "chart tall")
     rows_table(rows)
 
 
 def _show_path(rows: Sequence[Row]) -> None:
     nodes = [str(row["node"]) for row in rows]
     if len(nodes) <= _DRAWN_MAX:
-        ui.echart(charts.chain(nodes)).classes("chart").props('aria-label="The path"')
+        drawing(charts.chain(nodes), "The path")
     rows_table(rows)

@@ -9,6 +9,7 @@ from typing import Any
 from nicegui import ui
 
 from mainstem.console import charts
+from mainstem.console.parts import drawing
 from mainstem.console.query_boxes.box import QueryBox, Row, rows_table
 from mainstem.console.requests import ConsoleRequest, path
 
@@ -37,12 +38,12 @@ def _show_rows(rows: Sequence[Row]) -> None:
         for name, row in sorted(named, key=lambda each: -int(each[1]["records"]))[:_LINES_MAX]
     }
     if any(len(points) > 1 for points in lines.values()):
-        ui.echart(charts.over_time(lines, "records a minute")).classes("chart").props('aria-label="Records a minute"')
+        drawing(charts.over_time(lines, "records a minute"), "Records a minute")
     flat = [_flat(row) for row in rows]
     bars = [{"label": name, "records": row["records"]} for name, row in named]
     chart = charts.of_rows(bars)
     if chart is not None:
-        ui.echart(chart).classes("chart").props('aria-label="Records by label"')
+        drawing(chart, "Records by label")
     rows_table(flat)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from urllib.parse import urlencode
 
 from nicegui import ui
 from nicegui.element import Element
@@ -10,7 +11,7 @@ from nicegui.element import Element
 from mainstem.console import charts
 from mainstem.console.formats import cut, pretty
 from mainstem.console.gateway_client import GatewayError
-from mainstem.console.parts import text
+from mainstem.console.parts import drawing, link, text
 from mainstem.console.query_boxes.box import QueryBox, Row, rows_table
 from mainstem.console.requests import ConsoleRequest, path
 
@@ -32,6 +33,7 @@ def show(box: QueryBox, *, has_past: bool = True) -> None:
         editor.props("dense outlined autogrow spellcheck=false").classes("grow editor")
         editor.on("keydown.ctrl.enter.prevent", ask)
         columns = ui.element("div").classes("columns").props('aria-label="Columns"')
+    link("Open in the SQL workbench", "/console/sql?" + urlencode({"view": box.view}))
 
     async def list_columns() -> None:
         described = {"query": f"DESCRIBE {quoted}", "limit": 1_000}
@@ -76,7 +78,7 @@ def show_rows(rows: Sequence[Row]) -> None:
 
 def _show_as(what: str, rows: Sequence[Row], chart: dict[str, object] | None) -> None:
     if what == _CHART and chart is not None:
-        ui.echart(chart).classes("chart").props('aria-label="Chart of the answer"')
+        drawing(chart, "Chart of the answer")
     elif what == _JSON:
         shown, left_out = cut(pretty(list(rows)), _JSON_CHARS_MAX)
         text(shown, "value", "pre").props("tabindex=0")

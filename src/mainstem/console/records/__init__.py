@@ -4,5 +4,9 @@
 * ``record_pages``: the pages of one question
 * ``seek_bar``: where to begin, in the page's address
 * ``live_tail``: new records as they arrive
-* ``append_form``: the form that appends a record
+* ``append_form``: the form that appends records
+* ``bulk_append``, ``record_files``: the records of a file
+* ``record_fields``: the fields of a record to append
+* ``new_letters``: the link to the new dead letters of a view or pipeline
+* ``letter_cards``: dead letters, to mend and to mark
 """

@@ -9,7 +9,7 @@ Used by one page.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nicegui import ui
@@ -20,6 +20,7 @@ from mainstem.console.frame import Page
 from mainstem.console.gateway_client import GatewayError
 from mainstem.console.parts import card, column, empty, position, problem, set_rows, table, text
 from mainstem.console.records.live_tail import LiveTail
+from mainstem.console.records.record_fields import RecordDraft
 from mainstem.console.records.record_pages import RecordPages, RecordQuery
 from mainstem.console.records.seek_bar import SeekBar
 from mainstem.console.requests import ConsoleRequest, path
@@ -44,12 +45,13 @@ class RecordBrowser:
         self._asking: RecordPages | None = None
         self._shown_end = Position()
         self._shown = 0
+        self._copy: Callable[[RecordDraft], None] | None = None
         with card("Records"):
             self._seek = SeekBar(topic, address, self._sought)
             self._live = LiveTail(page, self._begin_live, self._show_live)
             self._fresh = ui.button("", on_click=self._first_page).props("flat dense no-caps icon=arrow_upward")
             self._fresh.set_visibility(False)
-            self._list = ui.element("div").classes("records").props('role="list" aria-label="Records"')
+            self._list = ui.element("ul").classes("records").props('aria-label="Records"')
             self._note = ui.element("div").props('aria-live="polite"')
             self._more = ui.button("More", on_click=self._next_page).props("outline no-caps dense").classes("more")
             self._more.set_visibility(False)
@@ -66,6 +68,10 @@ class RecordBrowser:
         new = sum(offset - self._shown_end.get(tp, 0) for tp, offset in self._end.items())
         self._fresh.text = f"{count(new)} more since; show them"
         self._fresh.set_visibility(new > 0 and not self._live.is_on)
+
+    def on_copy(self, copy: Callable[[RecordDraft], None]) -> None:
+        """Set the function that takes a record over into a form."""
+        self._copy = copy
 
     def refresh(self) -> None:
         """Show the first page again, newest first, at the next look."""
@@ -141,7 +147,7 @@ class RecordBrowser:
                 empty("No records here", "Nothing in this topic matches what was asked.")
 
     def _summary(self, record: Document) -> Element:
-        with ui.element("details").classes("record").props('role="listitem"') as details:
+        with ui.element("li") as item, ui.element("details").classes("record") as details:
             with ui.element("summary"):
                 text(f"{record['partition']} : {record['offset']:,}", "mono")
                 text(moment(record["timestamp_ms"]), "when wide")
@@ -158,7 +164,7 @@ class RecordBrowser:
                     self._details(record, body)
 
         details.on("toggle", toggled)
-        return details
+        return item
 
     def _details(self, record: Document, _: Element) -> None:
         tp = TopicPartition(self._topic, record["partition"])
@@ -184,6 +190,10 @@ class RecordBrowser:
         shown_value.props('tabindex=0 aria-label="Value"')
         if left_out:
             text(f"{count(left_out)} more characters are not shown here; the line below gets all of it.", "quiet", "p")
+        copy = self._copy
+        if copy is not None:
+            button = ui.button("Copy to the append form", on_click=lambda: copy(RecordDraft.of(record)))
+            button.props("outline dense no-caps")
         before = Position({tp: record["offset"]})
         query = {"from": str(before), "to": str(after), "limit": 1}
         self._page.show_request(ConsoleRequest(path("topics", self._topic, "records"), query))

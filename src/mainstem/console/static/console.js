@@ -82,6 +82,32 @@ window.mainstem = (() => {
     applyTheme();
   }
 
+  // A file that was chosen or dropped, to the page's server in pieces.
+  const FILE_BYTES_MAX = 8 << 20, PIECE_CHARS = 100000;
+  async function sendFile(event, emit) {
+    event.preventDefault();
+    const file = (event.dataTransfer || event.target).files[0];
+    if (!file) return;
+    const failed = (error) => emit({ name: file.name, at: 0, text: "", last: true, error });
+    if (file.size > FILE_BYTES_MAX) return failed("it has more than 8 MB");
+    let text;
+    try {
+      text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+    } catch {
+      return failed("it is not UTF-8 text");
+    }
+    for (let at = 0, end; at === 0 || at < text.length; at = end) {
+      end = at + PIECE_CHARS;
+      if ((text.charCodeAt(end - 1) & 0xfc00) === 0xd800) end -= 1; // not between the halves of one character
+      emit({ name: file.name, at, text: text.slice(at, end), last: end >= text.length });
+    }
+  }
+  function unfold(id) {
+    const details = document.getElementById(id);
+    details.open = true;
+    details.scrollIntoView({ block: "start" });
+  }
+
   // Numbers change in place, so that whoever has a node in focus keeps it there.
   function flow(texts) {
     for (const [id, [text, kind]] of Object.entries(texts)) {
@@ -92,7 +118,81 @@ window.mainstem = (() => {
     }
   }
 
-  return { count, short, rate, bytes, cell, copy, chooseForm, copyForm, nextTheme, applyTheme, flow };
+  // The SQL workbench: the editor's names and colors, and the queries that the browser keeps.
+  const offered = {};
+  async function sqlEditor(id) {
+    const CM = await import("nicegui-codemirror");
+    const component = getElement(id);
+    await component.editorPromise;
+    const complete = (context) => {
+      const word = context.matchBefore(/[\w"]+/);
+      if (!word && !context.explicit) return null;
+      return { from: word ? word.from : context.pos, options: offered[id] || [], validFor: /^[\w"]*$/ };
+    };
+    component.editor.dispatch({
+      effects: CM.StateEffect.appendConfig.of([
+        CM.EditorState.languageData.of(() => [{ autocomplete: complete }]),
+        CM.EditorView.contentAttributes.of({ "aria-label": "One SELECT (Ctrl+Enter runs it)" }),
+      ]),
+    });
+    component.editor.setTabFocusMode(true); // Tab leaves the editor, as everywhere else
+    const color = () => component.setTheme(document.body.classList.contains("body--dark") ? "githubDark" : "githubLight");
+    new MutationObserver(color).observe(document.body, { attributes: true, attributeFilter: ["class"] });
+    color();
+  }
+  function sqlNames(id, names) {
+    offered[id] = names.map(([label, kind]) => ({ label, type: kind === "table" ? "class" : "property", detail: kind, boost: 50 }));
+  }
+  async function sqlInsert(id, name) {
+    const component = getElement(id);
+    await component.editorPromise;
+    const state = component.editor.state;
+    const before = state.sliceDoc(state.selection.main.from - 1, state.selection.main.from);
+    component.editor.dispatch(state.replaceSelection((/[\w",]/.test(before) ? " " : "") + name));
+    component.editor.focus();
+  }
+  const KEPT_MAX = 50, QUERY_MAX = 20000, KEPT_CHARS_MAX = 200000;
+  const queries = {
+    all() {
+      try {
+        const kept = JSON.parse(localStorage.getItem("mainstem-queries")) || {};
+        return { history: kept.history || [], saved: kept.saved || [] };
+      } catch {
+        return { history: [], saved: [] };
+      }
+    },
+    write(kept) {
+      while (kept.history.length && JSON.stringify(kept).length > KEPT_CHARS_MAX) kept.history.pop();
+      while (kept.saved.length && JSON.stringify(kept).length > KEPT_CHARS_MAX) kept.saved.pop();
+      localStorage.setItem("mainstem-queries", JSON.stringify(kept));
+    },
+    remember(view, query) {
+      if (query.length > QUERY_MAX) return;
+      const kept = this.all();
+      const others = kept.history.filter((each) => each.view !== view || each.query !== query);
+      kept.history = [{ view, query }, ...others].slice(0, KEPT_MAX);
+      this.write(kept);
+    },
+    save(view, query, name) {
+      const kept = this.all();
+      kept.saved = [{ name, view, query }, ...kept.saved.filter((each) => each.name !== name)].slice(0, KEPT_MAX);
+      this.write(kept);
+    },
+    forget(name) {
+      const kept = this.all();
+      kept.saved = kept.saved.filter((each) => each.name !== name);
+      this.write(kept);
+    },
+  };
+  function drawer(id, event) { // on a phone: what stands beside the content otherwise
+    const place = document.getElementById(id);
+    const button = event.currentTarget;
+    const isOpen = place.classList.toggle("open");
+    button.setAttribute("aria-expanded", String(isOpen));
+  }
+
+  return { count, short, rate, bytes, cell, copy, chooseForm, copyForm, sendFile, unfold, nextTheme, applyTheme, flow,
+    sqlEditor, sqlNames, sqlInsert, queries, drawer };
 })();
 addEventListener("load", () => {
   const wait = setInterval(() => {

@@ -155,11 +155,29 @@ class TopicsQuery(NoQuery):
     offsets: bool = Field(False, description="also what each topic holds: its ends, records, bytes, cleanup policy")
 
 
+class LetterTopicsQuery(NoQuery):
+    """Which dead letters to group."""
+
+    topic: str | None = Field(None, max_length=249, description="only of this topic of dead letters")
+
+
+class LettersQuery(NoQuery):
+    """Which dead letters of a topic to list."""
+
+    group: str | None = Field(None, max_length=64, description="only of this group: the `id` of a reason")
+    handled: bool = Field(False, description="also those that are marked as handled")
+    limit: int = Field(20, ge=1, le=100)
+    after: str | None = Field(None, max_length=40, description="the `next` of the answer before: only older ones")
+
+
 class AppendQuery(NoQuery):
     """The checks of records before they are appended."""
 
     validate_: bool = Field(
         False, alias="validate", description="refuse records that do not fit the topic's registered schema (422)"
+    )
+    dry_run: bool = Field(
+        False, description="check the records, also by the topic's schema if it has one, and append nothing"
     )
 
 

@@ -33,6 +33,7 @@ from mainstem.gateway.requests.request_routes import RequestRoutes
 from mainstem.gateway.streams.browser_module import browser_router
 from mainstem.gateway.streams.event_stream import Streams
 from mainstem.gateway.streams.stream_routes import stream_router
+from mainstem.gateway.topics.dead_letter_routes import dead_letter_router
 from mainstem.gateway.topics.topic_changes import topic_changes_router
 from mainstem.gateway.topics.topic_routes import topic_router
 from mainstem.gateway.views.forwarding import ForwardingBackend
@@ -66,6 +67,7 @@ def create_app(
     routers = (
         topic_router(log),
         topic_changes_router(log),
+        dead_letter_router(log),
         requests.router(),
         stream_router(log, streams),
         browser_router(),

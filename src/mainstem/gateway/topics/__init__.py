@@ -2,6 +2,7 @@
 
 * ``topic_routes``: append, read, list, describe
 * ``topic_changes``: create, change and delete topics
+* ``dead_letter_routes``, ``dead_letter_json``: the dead letters of views and pipelines
 * ``topic_json``: topics and groups as JSON
 * ``record_json``: records as JSON
 * ``reads``: bounded reads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Query, Request
@@ -65,6 +66,17 @@ def topic_router(log: Log) -> Routes:
         check_name(topic)
         return json_response(description_json(await readers.run(log.describe_topic, topic)))
 
+    @router.declare(
+        "GET",
+        "/topics/{topic}/example",
+        "The columns of the topic's registered schema, and a record that fits them",
+        READ_TOPIC,
+        success("The columns; none without a schema", "Object"),
+    )
+    async def example(topic: str, _: Annotated[NoQuery, Query()]) -> Response:
+        check_name(topic)
+        return json_response(await readers.run(_example, log, topic))
+
     @router.declare("GET", "/topics/{topic}/records", "A bounded read", READ_TOPIC, _RECORDS)
     async def read_records(topic: str, query: Annotated[ReadQuery, Query()]) -> Response:
         check_name(topic)
@@ -100,13 +112,20 @@ def _add_append(router: Routes, log: Log, encoded: EncodedRecords) -> None:
         "/topics/{topic}/records",
         "Append records; the answer's position is just after them",
         WRITE_TOPIC,
-        Answers((Success(201, "Appended", "Appended", AT),), (409, 412, 504), CONDITIONS),
+        Answers(
+            (Success(201, "Appended", "Appended", AT), Success(200, "Checked; nothing was appended", "Object")),
+            (409, 412, 504),
+            CONDITIONS,
+        ),
         body=AppendBody,
     )
     async def append(http: Request, topic: str, query: Annotated[AppendQuery, Query()]) -> Response:
         check_name(topic)
         body = await read_json(http, AppendBody)
         options = append_options_of(http.headers, len(body.records))
+        if query.dry_run:
+            fitting = await appenders.run(_check_records, log, encoded, validator, topic, body)
+            return json_response({"records": len(body.records), "appended": 0, "schema": fitting})
         if query.validate_:
             await appenders.run(validator().require, topic, *(record.value for record in body.records))
         position = await appenders.run(append_records, log, encoded, topic, body, options)
@@ -133,6 +152,42 @@ def _read(log: Log, encoded: EncodedRecords, what: BoundedRead, *, is_of_key: bo
     if is_of_key and answer.last_offset is not None:
         response.headers["ETag"] = entity_tag(answer.last_offset)
     return response
+
+
+def _example(log: Log, topic: str) -> dict[str, Any]:
+    from mainstem.schema.example import (  # with the schemas, which the log alone does not need
+        example_key,
+        example_value,
+    )
+    from mainstem.schema.topic_schemas import lookup
+
+    log.end(topic)  # raises UnknownTopicError
+    registered = lookup(log, topic)
+    if registered is None:
+        return {"topic": topic, "columns": [], "key": [], "example": None}
+    value = example_value(registered.schema)
+    columns = [{"name": each.name, "type": each.type, "nullable": each.nullable} for each in registered.schema.columns]
+    shown = {"key": example_key(value, registered.key), "value": value}
+    return {"topic": topic, "columns": columns, "key": list(registered.key), "example": shown}
+
+
+def _check_records(
+    log: Log, encoded: EncodedRecords, validator: Callable[[], Validator], topic: str, body: AppendBody
+) -> bool:
+    """Check records as an append would; whether the topic has a schema that they fit.
+
+    Raises UnknownTopicError, and SchemaError for the first record that does not fit.
+    """
+    from mainstem.schema.topic_schemas import lookup
+
+    log.end(topic)
+    values = [record.value for record in body.records]
+    encoded.encoded(topic, values)
+    encoded.encoded_keys(topic, [record.key for record in body.records])
+    if lookup(log, topic) is None:
+        return False
+    validator().require(topic, *values)
+    return True
 
 
 def append_records(log: Log, encoded: EncodedRecords, topic: str, body: AppendBody, options: AppendOptions) -> Position:

@@ -37,8 +37,20 @@ def plan_text(frame: DataFrame) -> tuple[str, list[Any]]:
     """The plan's text, and the Python functions in it, in order of appearance."""
     plan = frame._jdf.queryExecution().analyzed()
     found = list(_in_plan(plan, _pattern(frame)))
-    text = plan.treeString(True, False, _FIELDS_MAX, False, False)
+    text = _tree(plan)
     return normalized(text, tuple(name for name, _ in found)), [function for _, function in found]
+
+
+def _tree(plan: Any) -> str:
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    given = (True, False, _FIELDS_MAX, False)
+    try:
+        return str(plan.treeString(*given, False))
+    except Py4JError as error:
+        if "does not exist" not in str(error):
+            raise
+        return str(plan.treeString(*given))  # Spark 4.0 has a parameter less
 
 
 def normalized(text: str, functions: tuple[str, ...] = ()) -> str:

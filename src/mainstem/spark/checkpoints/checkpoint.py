@@ -26,19 +26,17 @@ def read_offsets(checkpoint: str, batch_id: int) -> StreamOffsets:
 
     A topic that several sources stream has been read as far as the one that is the furthest behind.
     """
-    path = local_path(checkpoint) / "offsets" / str(batch_id)
-    try:
-        lines = path.read_text().splitlines()
-    except OSError as error:
-        raise StorageError(f"the checkpoint's {path} cannot be read: {error.strerror}") from error
-    if not lines or lines[0] != _VERSION:
-        raise StorageError(f"the checkpoint's {path} is not an offset log of version {_VERSION}")
-    sources = list(_ours(lines[2:]))
+    sources = _sources(checkpoint, batch_id)
     return StreamOffsets(
         _furthest_behind([source.position for source in sources]),
         {topic: topic_id for source in sources for topic, topic_id in source.topic_ids.items()},
         Position.join(source.tables for source in sources),
     )
+
+
+def streams_ours(checkpoint: str, batch_id: int) -> bool:
+    """Whether one of the micro-batch's sources is ours, also when it has no partition yet. Raises StorageError."""
+    return bool(_sources(checkpoint, batch_id))
 
 
 def maybe_offsets(checkpoint: str, batch_id: int) -> StreamOffsets | None:
@@ -131,6 +129,17 @@ def current_batch_id() -> int:
     if batch_id is None:
         raise ConfigError("a pipeline's table was read outside of a micro-batch")
     return int(batch_id)
+
+
+def _sources(checkpoint: str, batch_id: int) -> list[StreamOffsets]:
+    path = local_path(checkpoint) / "offsets" / str(batch_id)
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise StorageError(f"the checkpoint's {path} cannot be read: {error.strerror}") from error
+    if not lines or lines[0] != _VERSION:
+        raise StorageError(f"the checkpoint's {path} is not an offset log of version {_VERSION}")
+    return list(_ours(lines[2:]))
 
 
 def _ours(lines: Iterable[str]) -> Iterable[StreamOffsets]:

@@ -8,9 +8,11 @@ was written. Owned by one thread.
 
 from __future__ import annotations
 
+from mainstem.errors import UnknownTopicError
 from mainstem.model import Position
 from mainstem.pipelines.entries import EntryReader
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from mainstem.schema.topic_schemas import SYSTEM_TOPIC_CONFIGS
 from mainstem.spark.checkpoints.offsets import StreamOffsets
 from mainstem.spark.clients import opened
 from mainstem.spark.options.options import LogOptions
@@ -57,7 +59,7 @@ class ProgressLog:
 
     def advance(self, batch_id: int, offsets: StreamOffsets, written: Position) -> None:
         """Say that a micro-batch is done. ``written`` is where its own records end."""
-        last = self.last()
+        last = self._last_or_created()
         before = last.sink if last is not None and not self._is_uncertain else self._end()
         self._write(
             Progress(
@@ -71,6 +73,14 @@ class ProgressLog:
                 rebuilt=self._was_rebuilt(),
             )
         )
+
+    def _last_or_created(self) -> Progress | None:
+        """The same as ``last``; creates the topic where it is missing: a stream's sink may be the first to need it."""
+        try:
+            return self.last()
+        except UnknownTopicError:
+            self._log.create_topic(PROGRESS_TOPIC, partitions=1, configs=SYSTEM_TOPIC_CONFIGS, exist_ok=True)
+            return self.last()
 
     def _was_rebuilt(self) -> bool:
         last = self.last()

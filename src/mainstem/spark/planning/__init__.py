@@ -2,6 +2,7 @@
 
 * ``batch_reader``: plans a batch read
 * ``stream_reader``: plans each micro-batch of a stream
+* ``start_tracking_reader``: streams where Spark does not say where they stand
 * ``subscription``: topics and partitions of a read, with topic ids
 * ``micro_batch_offsets``: the offset range of each partition for the next micro-batch
 * ``latest_offsets``: the current ends of the partitions

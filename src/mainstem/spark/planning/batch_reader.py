@@ -7,15 +7,16 @@ micro-batch says. Made in a short-lived planner process, sent to the tasks pickl
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, WireClient
 from mainstem.model import Position
 from mainstem.spark.checkpoints.offsets import require_within, resolve
 from mainstem.spark.clients import borrowed
+from mainstem.spark.features import HAS_FILTERS
 from mainstem.spark.options.columns import PLACE_COLUMNS, RECORD_COLUMNS
 from mainstem.spark.options.read_options import At, ByOffset, ReadOptions
 from mainstem.spark.planning.filters import Narrowing, narrowed, narrowing
@@ -23,6 +24,9 @@ from mainstem.spark.planning.splits import split
 from mainstem.spark.planning.subscription import Subscribed, subscribed
 from mainstem.spark.tasks import losses
 from mainstem.spark.tasks.ranges import ScanPartition, TableRead
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 _ADVICE = (
     "Start at earliest, or set failOnDataLoss=false: then this is noted in the progress topic, and the read goes on"
@@ -37,7 +41,7 @@ class LogReader(DataSourceReader):
         self._options = options
         self._schema = schema
         self._narrowing = Narrowing()
-        if not options.as_table:  # of a table's key, the latest record counts, whatever the filter
+        if HAS_FILTERS and not options.as_table:  # of a table's key, the latest record counts, whatever the filter
             self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
 
     def narrow(self, filters: Iterable[Filter]) -> None:

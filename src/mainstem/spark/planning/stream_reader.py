@@ -25,7 +25,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
+from pyspark.sql.types import StructType
+
+from mainstem.client.wire.cluster.cluster import LATEST, WireClient
+from mainstem.model import Position, TopicPartition
+from mainstem.spark.checkpoints.offsets import StreamOffsets, initial_position, require_subscribed
+from mainstem.spark.clients import borrowed
+from mainstem.spark.features import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxBytes,
@@ -33,12 +39,6 @@ from pyspark.sql.streaming.datasource import (
     ReadMinRows,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import StructType
-
-from mainstem.client.wire.cluster.cluster import LATEST, WireClient
-from mainstem.model import Position, TopicPartition
-from mainstem.spark.checkpoints.offsets import StreamOffsets, initial_position, require_subscribed
-from mainstem.spark.clients import borrowed
 from mainstem.spark.options.read_options import ReadOptions
 from mainstem.spark.planning.consumer_group_offsets import ConsumerGroupOffsets
 from mainstem.spark.planning.latest_offsets import look

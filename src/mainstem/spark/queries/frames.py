@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 from mainstem.model import OnDamaged, Position
 from mainstem.schema.infer import schema_of
 from mainstem.spark.options.options import BOOTSTRAP, REGISTERED
-from mainstem.spark.source import MainstemDataSource
+from mainstem.spark.source import register_source
 
 
 def stream(
@@ -86,7 +86,7 @@ def _topic(bootstrap: str, topic: str, schema: Any) -> dict[str, str]:
 
 
 def _load(reader: Any, spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-    spark.dataSource.register(MainstemDataSource)
+    register_source(spark)
     for name, value in options.items():
         reader = reader.option(name, value)
     frame: DataFrame = reader.format("mainstem").load()

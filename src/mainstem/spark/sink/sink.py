@@ -30,14 +30,15 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 from mainstem.errors import ConfigError, MainstemError, SchemaError
 from mainstem.model import Position
 from mainstem.schema.types import ENCODINGS
-from mainstem.spark.checkpoints.checkpoint import maybe_offsets, read_offsets
+from mainstem.spark.checkpoints.checkpoint import maybe_offsets, read_offsets, streams_ours
 from mainstem.spark.checkpoints.progress_log import ProgressLog
+from mainstem.spark.features import DataSourceStreamArrowWriter
 from mainstem.spark.options.options import WriteOptions
 from mainstem.spark.sink.sink_run import LONGEST_TIMEOUT, NOT_DECIDED, Prepared, SinkRun, StepObserver, ignore_step
 from mainstem.spark.sink.task_appender import HEADERS, Rows, TaskAppender, appending
@@ -115,6 +116,8 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         options = self._options
         source = None if options.checkpoint is None else maybe_offsets(options.checkpoint, batchId)
+        if options.pipeline is not None and source is not None and not source.position:
+            _require_ours(options, batchId)
         written = Position.join(each.position for each in _prepared(messages))
         run = self._run(messages) if options.is_exactly_once else None
         if run is not None:
@@ -166,6 +169,16 @@ def prepare_all(
             if not preparing.is_decided:
                 _append(preparing.out, arrow_batch, options)
     return TaskCommitMessage(preparing.prepared, run.sink_id, run.query_run)
+
+
+def _require_ours(options: WriteOptions, batch_id: int) -> None:
+    """Raises ConfigError for a query without a source of ours: its progress would have no position."""
+    assert options.checkpoint is not None
+    if not streams_ours(options.checkpoint, batch_id):
+        raise ConfigError(
+            f"option pipeline: the query of {options.pipeline} streams no topic by the format mainstem: "
+            "there is no position to carry; read the topic in this query, or leave the option out"
+        )
 
 
 def _prepared(messages: list[WriterCommitMessage | None]) -> list[Prepared]:

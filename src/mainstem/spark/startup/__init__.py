@@ -2,6 +2,7 @@
 
 * ``environment``: checks and completes the environment variables that Spark reads
 * ``java``: finds a Java that Spark can run on
+* ``java_classes``: finds classes in Spark's jars
 * ``fork_server``: a process that forks Python workers with all imports done
 * ``fork_client``: stands in for the Python that Spark's JVM starts
 * ``class_archive``: class-data sharing for Spark's JVM

@@ -30,7 +30,7 @@ from mainstem.errors import ConfigError, MachineError, MissingDependencyError, U
 from mainstem.spark.startup.fork_server import ForkServer
 from mainstem.spark.startup.java import find_java
 
-PYSPARK_MIN = (4, 2)
+PYSPARK_MIN = (4, 0)
 _INSTALL = "pip install 'mainstem[spark]'"
 _ASK_TIMEOUT_S = 60
 _CONNECT_TIMEOUT_S = 5.0

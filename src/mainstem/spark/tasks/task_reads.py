@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from mainstem.spark.checkpoints import nulled_values
 from mainstem.spark.checkpoints.checkpoint import current_batch_id, read_offsets
 from mainstem.spark.clients import borrowed
+from mainstem.spark.features import arrow_schema
 from mainstem.spark.options.columns import decoded_name
 from mainstem.spark.options.read_options import ReadOptions
 from mainstem.spark.tasks.local_segments import may_be_read
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def read_partition(partition: InputPartition, options: ReadOptions, schema: StructType) -> Iterator[Any]:
     """Arrow record batches of exactly ``schema``."""
-    wanted = to_arrow_schema(schema, timezone="UTC")
+    wanted = arrow_schema(schema)
     if isinstance(partition, TableRead):
         return _table(partition, options, wanted)
     assert isinstance(partition, ScanPartition)

@@ -29,6 +29,8 @@ from mainstem.views.stores.store import Digest, Row, Snapshot
 FETCH_ROWS = 2_048
 _FIRST_ROWS = 16
 _PIECE_BYTES = 4 << 20
+_EXPLAIN: Final = "EXPLAIN\n"  # a line of its own, so that columns of an error's place stay
+PLAN_CHARS_MAX: Final = 1 << 20
 
 TABLE_FUNCTIONS: Final = frozenset(
     [
@@ -135,6 +137,8 @@ def answer(cursor: duckdb.DuckDBPyConnection, request: SqlQuery) -> list[Row]:
         _refuse_all_but_one_select(cursor, request.query)
         _refuse_what_does_something(cursor, request.query)
         try:
+            if request.explain:
+                return [{"plan": _plan(cursor, request.query)}]
             result = cursor.execute(request.query)
             names = _distinct([entry[0] for entry in result.description])
             rows = _fetch(result, request.limit)
@@ -146,8 +150,17 @@ def answer(cursor: duckdb.DuckDBPyConnection, request: SqlQuery) -> list[Row]:
                 f"the query needs more memory or disk than a view's queries may use: narrow it ({reason})"
             ) from error
         except (duckdb.Error, OverflowError) as error:
-            raise QueryError(_one_line(error)) from error
+            raise QueryError(_one_line(error, int(request.explain))) from error
     return [dict(zip(names, map(plain, row), strict=True)) for row in rows]
+
+
+def _plan(cursor: duckdb.DuckDBPyConnection, query: str) -> str:
+    """The plan of a query that passed all checks. DuckDB plans it, and does not run it."""
+    rows = cursor.execute(_EXPLAIN + query).fetchall()
+    plan = "\n".join(str(row[1]) for row in rows)
+    if len(plan) > PLAN_CHARS_MAX:
+        raise QueryError(f"the plan has {len(plan)} characters, more than {PLAN_CHARS_MAX}: explain parts of the query")
+    return plan
 
 
 @contextmanager
@@ -244,17 +257,20 @@ def _quotes_hint(cursor: duckdb.DuckDBPyConnection, query: str) -> str:
     return f"; write in double quotes: {', '.join(lacking)}" if lacking else ""
 
 
-def _one_line(error: BaseException) -> str:
-    """DuckDB's message, with the place in the statement in numbers instead of the picture below it."""
+def _one_line(error: BaseException, lines_before: int = 0) -> str:
+    """DuckDB's message, with the place in the statement in numbers instead of the picture below it.
+
+    ``lines_before``: how many lines stood before the statement.
+    """
     message, _, picture = str(error).partition("\n\n")
-    text = message.replace("\n", " ").strip() + _place(picture)
+    text = message.replace("\n", " ").strip() + _place(picture, lines_before)
     # DuckDB would offer a table of its own, e.g. pg_sequences.
     return re.sub(r"(Table with name .* does not exist)!.*", r"\1; the view's table has the view's name", text)
 
 
-def _place(picture: str) -> str:
+def _place(picture: str, lines_before: int) -> str:
     """`` (line 1, column 8)`` of DuckDB's ``LINE 1: SELECT nope`` with a caret below; a cut line has no column."""
     found = re.match(r"LINE (\d+): (?!\.\.\.)(.*)\n( *)\^", picture)
     if found is None:
         return ""
-    return f" (line {found[1]}, column {len(found[3]) - len(f'LINE {found[1]}: ') + 1})"
+    return f" (line {int(found[1]) - lines_before}, column {len(found[3]) - len(f'LINE {found[1]}: ') + 1})"

@@ -1,0 +1,53 @@
+"""The palette: one field that finds each page by a part of its name, and the keys that lead to it.
+
+Ctrl+K (⌘K) opens it on every page. The page asks the gateway for the names of topics, views and pipelines when the
+palette opens, and the browser searches in them; `static/palette.js` has the keys. Stateless.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from nicegui import ui
+
+from mainstem.console import listing
+from mainstem.console.gateway_client import GatewayError
+from mainstem.console.requests import path
+
+if TYPE_CHECKING:
+    from mainstem.console.frame import Page
+
+NAMES_MAX: Final = 5_000
+
+Target = tuple[str, str, str]
+"""What a page is of, its name, and its address."""
+
+
+def add(this: Page) -> None:
+    """Let a page open the palette."""
+    asks = ui.element("div").props("id=palette-names hidden")
+
+    async def send_names() -> None:
+        found = [*await _named(this)][:NAMES_MAX]
+        ui.run_javascript(f"mainstemPalette.show({json.dumps(found)})")
+
+    asks.on("names", send_names, args=[])
+
+
+async def _named(this: Page) -> Sequence[Target]:
+    """The pages of all topics, views and pipelines. What the gateway refuses is left out."""
+    found: list[Target] = []
+    for kind, section, request in (
+        ("Topic", "topics", listing.TOPIC_NAMES),
+        ("View", "views", listing.VIEWS),
+        ("Pipeline", "pipelines", listing.PIPELINES),
+    ):
+        try:
+            answer = await this.ask(request, is_listed=False)
+        except GatewayError as error:
+            this.complain(error)
+            continue
+        found += [(kind, each["name"], path("console", section, each["name"])) for each in answer[section]]
+    return found

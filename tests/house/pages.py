@@ -1,0 +1,96 @@
+"""The pages of the documentation and their blocks of code, with the mark of each: whether and how a test runs it.
+
+A comment before a block, which the site does not show, is its mark: ``<!-- run: app -->``, or ``<!-- run: skip: REASON
+-->`` with a reason of ``REASONS``. A block without a mark runs, on the pages that tests/house/test_docs_run.py and
+tests/spark/test_lessons.py run; on every page its text is checked (test_docs_parse.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGES: Final = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+CODE: Final = {"python", "bash", "console", "sql", "toml"}
+"""The languages whose blocks run, or say why not."""
+REASONS: Final = {
+    "a server": "it starts what the test has started, or waits without end",
+    "a cluster": "it needs machines, or an Apache Kafka, that the test does not have",
+    "a database": "it needs a database of another product",
+    "a secured log": "it needs a log with users, certificates or tokens",
+    "a fragment": "it is part of a program or a file that the page does not have in full",
+    "an installation": "it installs something, or needs a file system of its own",
+    "pytest": "it is a test: pytest runs it, or a file of tests which the page names",
+    "Spark": "it starts Spark: the tests of that page run it, or none where it would take too long",
+}
+MARKS: Final = {"app", "declares"}
+"""``app``: the App that the page is about; the test serves it. ``declares``: another App of the page."""
+_BLOCK: Final = re.compile(r"(?:^<!-- run: ([^\n]*) -->\n)?^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_SHOWN: Final = re.compile(r"\n+((?:    [^\n]*\n|\n(?=\n*    ))+)")
+
+
+class Block(NamedTuple):
+    """A fenced block: the mark before it, its language and text, and the indented output that follows at once."""
+
+    mark: str
+    language: str
+    text: str
+    shown: str
+    line: int
+
+
+def name_of(page: Path) -> str:
+    """The page's path in the repository."""
+    return page.relative_to(ROOT).as_posix()
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """The blocks of a page, in order."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(
+            found[1] or "",
+            found[2],
+            found[3],
+            _shown_after(text[found.end() + 1 :]),
+            text.count("\n", 0, found.start()) + 1,
+        )
+        for found in _BLOCK.finditer(text)
+    ]
+
+
+def _shown_after(text: str) -> str:
+    found = _SHOWN.match("\n" + text)
+    return "".join(f"{line[4:]}\n" for line in found[1].splitlines()) if found else ""
+
+
+def reason_of(block: Block) -> str | None:
+    """Why no test runs a block; None if one does."""
+    return block.mark.removeprefix("skip: ") if block.mark.startswith("skip: ") else None
+
+
+def lines_of_shell(text: str) -> Iterator[str]:
+    """The commands of a block for a shell: without prompts and output, continued lines as one."""
+    joined = re.sub(r"\\\n\s*", " ", text)
+    lines = joined.splitlines()
+    if any(line.lstrip().startswith("$ ") for line in lines):
+        lines = [line.lstrip().removeprefix("$ ") for line in lines if line.lstrip().startswith("$ ")]
+    yield from (line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
+
+
+def indented_commands(page: Path) -> Iterator[str]:
+    """The commands in indented blocks of a page: lines that begin with a program that we know."""
+    text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
+    for line in re.sub(r"\\\n\s*", " ", text).splitlines():
+        found = re.match(r"    +(?:\$ )?((?:mainstem|curl|make|python) .*)", line)
+        if found:
+            yield found[1]
+
+
+def spans_of(page: Path) -> Iterator[str]:
+    """The commands of ours that the text names in passing: ``mainstem views list``."""
+    text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
+    yield from re.findall(r"(?<!`)`(mainstem [a-z][^`]*)`", text)

@@ -12,9 +12,9 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.console.access.acl_explainer import explained, is_super_user, principal_of, resource_option
+from mainstem.console.access.read_only import ReadOnly
 from mainstem.console.console_mount import mount_console
 from mainstem.console.gateway_client import GatewayClient, GatewayError
-from mainstem.console.read_only import ReadOnly
 from mainstem.console.requests import ConsoleRequest
 from mainstem.console.sign_in import Sessions
 from mainstem.gateway.access.access_rules import READ_VIEW, WRITE_TOPIC, AccessRules

@@ -16,6 +16,5 @@
 * ``access``: the tabs of the page about access
 * ``palette``: finds a page by a part of its name
 * ``sign_in``: the session of a browser
-* ``read_only``: a console that changes nothing
 * ``rates``: rates of counters
 """

@@ -6,7 +6,7 @@
 3. When the gateway stops, the console stops.
 4. Where the gateway asks for tokens, pages and websockets need a session (`console.sign_in`); only files that never
    change are open.
-5. With ``app.state.console_read_only`` pages reach the API through ``read_only``, which refuses changes.
+5. With ``app.state.console_read_only`` pages reach the API through ``access.read_only``, which refuses changes.
 6. Each open page holds about a megabyte here, so at most ``PAGES_MAX`` are open at once (503).
 
 The console starts with the first request for a page. Its responses forbid loading anything from other sites, and
@@ -26,7 +26,7 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.responses import Response
 
-from mainstem.console.read_only import ReadOnly
+from mainstem.console.access.read_only import ReadOnly
 from mainstem.console.sign_in import SIGN_IN, Sessions, sign_in_page
 from mainstem.gateway.access.request_limits import AsgiApp, Message, Receive, RequestLimits, Scope, Send
 from mainstem.gateway.access.token_auth import TokenAuth

@@ -1,5 +1,7 @@
 """Generates the pages of ``docs/reference`` that the code alone decides: commands, settings, errors and HTTP routes.
 
+And ``docs/llms.txt``, the map of the site for programs that read it (https://llmstxt.org).
+
 ``python -m scripts.reference`` writes them (``make reference`` does so, too), and tests/house/test_reference_pages.py
 compares them. Nothing is started for it.
 """
@@ -10,11 +12,13 @@ import asyncio
 import inspect
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+from scripts.site import HOMES
 from typer.testing import CliRunner
 
 from mainstem import errors
@@ -28,6 +32,7 @@ from mainstem.client.log import Log
 from mainstem.exit_codes import MACHINE, NOT_NOW, REFUSED
 from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.http.description_page import resolved
+from mainstem.gateway.monitoring.monitor import Monitor
 from mainstem.gateway.operation.log_metrics import LogMetrics
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.views.forwarding import ForwardingBackend
@@ -170,7 +175,8 @@ def _error(error_class: type[errors.MainstemError]) -> str:
 def http_page() -> str:
     """Every route of the gateway, with its parameters and answers, from the OpenAPI document."""
     nowhere = Path("nowhere")
-    document = create_app(Log("127.0.0.1:1"), ForwardingBackend([]), GatewayLimits(), LogMetrics(nowhere)).openapi()
+    log, views, metrics = Log("127.0.0.1:1"), ForwardingBackend([]), LogMetrics(nowhere)
+    document = create_app(log, views, GatewayLimits(), metrics, monitor=Monitor(log, metrics, views)).openapi()
     parts = [
         "# All HTTP routes",
         _GENERATED,
@@ -201,11 +207,56 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
+_ROOT: Final = FOLDER.parents[1]
+
+
+def llms_page() -> str:
+    """The site's pages by section, each with its title and its first sentence, in the order of the navigation."""
+    configuration = (_ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    head, _, navigation = configuration.partition("\nnav:\n")
+    found = re.search(r"^site_description: (.+)$", head, re.MULTILINE)
+    parts = ["# Mainstem", f"> {found[1] if found else ''}."]
+    for section in yaml.safe_load(navigation):
+        [(title, inner)] = section.items()
+        lines = list(_llms_lines(inner if isinstance(inner, list) else [section]))
+        parts += [f"## {title}", "\n".join(lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _llms_lines(entries: list[Any]) -> Iterator[str]:
+    for entry in entries:
+        name, place = next(iter(entry.items())) if isinstance(entry, dict) else (None, entry)
+        if isinstance(place, list):
+            yield from _llms_lines(place)
+            continue
+        source = next((source for source, home in HOMES.items() if home == place and source.endswith(".md")), None)
+        text = (_ROOT / (source or f"docs/{place}")).read_text(encoding="utf-8")
+        address = place.removesuffix(".md").removesuffix("index").rstrip("/")
+        yield f"- [{name or _title(text)}]({address + '/' if address else './'}){_first_sentence(text)}"
+
+
+def _title(text: str) -> str:
+    found = re.search(r"^# (.+)$", text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _first_sentence(text: str) -> str:
+    """The first sentence of a page's first paragraph, without links and emphasis."""
+    body = re.sub(r"<!--.*?-->|^```.*?^```", "", text.partition("\n# ")[2] or text, flags=re.MULTILINE | re.DOTALL)
+    found = re.search(
+        r"^[A-Z`*\[][^\n]*(?:\n[^\n|#*-][^\n]*)*", re.sub("^#.*$", "", body, flags=re.MULTILINE), re.MULTILINE
+    )
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(found[0].split())) if found else ""
+    sentence = re.split(r"(?<=[.?!])\s", plain.replace("**", ""))[0].rstrip(":")
+    return f": {sentence}" if " " in sentence else ""
+
+
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "cli.md": cli_page,
     "settings.md": settings_page,
     "errors.md": errors_page,
     "http-routes.md": http_page,
+    "../llms.txt": llms_page,
 }
 
 

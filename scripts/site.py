@@ -23,7 +23,7 @@ _STAGED: Final = ROOT / "build" / "docs"
 SITE: Final = ROOT / "build" / "site"
 _FILES: Final = "files"
 _BUILD_TIMEOUT_S: Final = 300
-_HOMES: Final = {
+HOMES: Final = {
     "README.md": "index.md",
     "ARCHITECTURE.md": "contributing/architecture.md",
     "CONTRIBUTING.md": "contributing/index.md",
@@ -55,21 +55,22 @@ _REFERENCE: Final = re.compile(r"<(a|link|script|img)\b[^>]*?(?:href|src)=\"?([^
 
 def place_of(source: str) -> str | None:
     """Return the place of a page of the repository within the site's pages; None if it is not one of them."""
-    if source in _HOMES:
-        return _HOMES[source]
+    if source in HOMES:
+        return HOMES[source]
     return source.removeprefix("docs/") if source.startswith("docs/") and source.endswith(".md") else None
 
 
 def stage() -> None:
     """Copy the pages and what they link to into ``build/docs``."""
     shutil.rmtree(_STAGED, ignore_errors=True)
-    pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in _HOMES if name.endswith(".md"))]
+    pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in HOMES if name.endswith(".md"))]
     for page in sorted({each for each in pages if each.is_file()}):
         source = page.relative_to(ROOT).as_posix()
         place = place_of(source)
         assert place is not None, f"{source} is a page"
         _write(place, _with_links(page.read_text(encoding="utf-8"), Path(source), Path(place)))
     shutil.copytree(ROOT / "docs" / "images", _STAGED / "images")
+    shutil.copyfile(ROOT / "docs" / "llms.txt", _STAGED / "llms.txt")
     scripts = _STAGED / "javascripts"
     found = find_spec("nicegui.elements.mermaid")
     if found is None or found.submodule_search_locations is None:

@@ -35,6 +35,8 @@ PAGES = (
     "/console/groups",
     "/console/access",
     "/console/access?tab=tokens",
+    "/console/history",
+    "/console/problems",
     "/console/config",
     "/console/dead-letters",
 )

@@ -1,8 +1,9 @@
 """The pages of the documentation and their blocks of code, with the mark of each: whether and how a test runs it.
 
-A comment before a block, which the site does not show, is its mark: ``<!-- run: app -->``, or ``<!-- run: skip: REASON
--->`` with a reason of ``REASONS``. A block without a mark runs, on the pages that tests/house/test_docs_run.py and
-tests/spark/test_lessons.py run; on every page its text is checked (test_docs_parse.py).
+A comment before a block, which the site does not show, is its mark: ``<!-- run: app -->``, or ``<!-- run: first: CODE
+-->`` with Python that prepares the block, or ``<!-- run: skip: REASON -->`` with a reason of ``REASONS``. A block that
+is not skipped runs, on the pages that tests/house/test_docs_run.py and tests/spark/test_lessons.py run; on every page
+its text is checked (test_docs_parse.py).
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ REASONS: Final = {
     "a cluster": "it needs machines, or an Apache Kafka, that the test does not have",
     "a database": "it needs a database of another product",
     "a secured log": "it needs a log with users, certificates or tokens",
+    "a file": "it needs files that only the reader has",
     "a fragment": "it is part of a program or a file that the page does not have in full",
     "an installation": "it installs something, or needs a file system of its own",
     "pytest": "it is a test: pytest runs it, or a file of tests which the page names",
     "Spark": "it starts Spark: the tests of that page run it, or none where it would take too long",
 }
 MARKS: Final = {"app", "declares"}
-"""``app``: the App that the page is about; the test serves it. ``declares``: another App of the page."""
+"""``app``: the App that the page is about; the test serves it. ``declares``: an App that runs with Spark."""
 _BLOCK: Final = re.compile(r"(?:^<!-- run: ([^\n]*) -->\n)?^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SHOWN: Final = re.compile(r"\n+((?:    [^\n]*\n|\n(?=\n*    ))+)")
 
@@ -70,6 +72,11 @@ def _shown_after(text: str) -> str:
 def reason_of(block: Block) -> str | None:
     """Why no test runs a block; None if one does."""
     return block.mark.removeprefix("skip: ") if block.mark.startswith("skip: ") else None
+
+
+def first_of(block: Block) -> str:
+    """The Python that prepares what a block needs and the page does not show."""
+    return block.mark.removeprefix("first: ") if block.mark.startswith("first: ") else ""
 
 
 def lines_of_shell(text: str) -> Iterator[str]:

@@ -17,15 +17,21 @@ from mainstem.spark.options.value_options import VALUE_OPTIONS
 from tests.house.api_names import Checker
 from tests.house.command_lines import words_of, wrong_in, wrong_sql
 from tests.house.pages import (
+    CODE,
+    MARKS,
     PAGES,
+    REASONS,
     Block,
     blocks_of,
+    first_of,
     indented_commands,
     lines_of_shell,
     name_of,
     reason_of,
     spans_of,
 )
+from tests.house.test_docs_run import RUN
+from tests.spark.test_lessons import RUN_WITH_SPARK
 
 _OF_SPARK = ("checkpointLocation", "columnNameOfCorruptRecord")
 HISTORY = {"CHANGELOG.md"}
@@ -84,6 +90,19 @@ def test_bash_can_read_the_blocks_for_it() -> None:
 def test_the_data_of_a_page_can_be_parsed(page: Path) -> None:
     found = {block.line: _wrong_text(block) for block in blocks_of(page)}
     assert {line: wrong for line, wrong in found.items() if wrong} == {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_each_block_runs_or_says_why_not(page: Path) -> None:
+    runs = name_of(page) in RUN or name_of(page) in RUN_WITH_SPARK
+    blocks = [block for block in blocks_of(page) if block.language in CODE]
+    unknown = [block.line for block in blocks if block.mark and block.mark not in MARKS and not _is_known(block)]
+    assert unknown == [], "the mark of a block is one of MARKS, or skip: with one of REASONS"
+    assert [block.line for block in blocks if not block.mark and not runs] == [], "run the page, or mark the block"
+
+
+def _is_known(block: Block) -> bool:
+    return reason_of(block) in REASONS or bool(first_of(block))
 
 
 def test_what_is_wrong_is_found() -> None:

@@ -1,28 +1,51 @@
-"""The lessons run, block after block, on a real log, view host and gateway, and print what they show."""
+"""The pages run, block after block, on a real log, view host and gateway, and print what they show.
+
+Each lesson, and each page that declares an App of its own, gets a node with that App. All other pages share a node with
+the App of the README; each finds it without the topics of the page before. tests/house/pages.py has the marks of
+blocks; ``first: CODE`` is what a block needs and the page does not show.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
+import shlex
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import mainstem as ms
+from mainstem.cli.main import execute
 from mainstem.client.log import Log
 from mainstem.pipelines.app import App
 from tests.examples.serving import serving
+from tests.house.command_lines import words_of
+from tests.house.pages import ROOT, Block, blocks_of, first_of, lines_of_shell, reason_of
 
-LEARN = Path(__file__).resolve().parents[2] / "docs" / "learn"
-PAGES = ("1-a-log.md", "2-keys-and-partitions.md", "3-a-view.md", "6-when-things-break.md", "7-test-it.md")
-Block = tuple[str, str, str]  # the mark before it, its language, its text
-_BLOCK = re.compile(r"(?:^<!-- run: ([^\n]*) -->\n)?^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LEARN = ("1-a-log.md", "2-keys-and-partitions.md", "3-a-view.md", "6-when-things-break.md", "7-test-it.md")
+WITH_AN_APP = [*(f"docs/learn/{each}" for each in LEARN), "docs/howto/alert.md"]
+WITH_AN_APP += ["docs/reference/views.md", "docs/reference/lake.md"]
+_HOW_TO = ("configs", "dead-letters", "delete-user", "exactly-once-worker", "export", "fastapi", "load-csv")
+SHARED = [
+    "README.md",
+    *(f"docs/howto/{each}.md" for each in (*_HOW_TO, "requests", "share", "upsert")),
+    *(f"docs/reference/{each}.md" for each in ("client", "http", "commands", "registry", "sinks")),
+]
+RUN = {*WITH_AN_APP, *SHARED}
+_SERVERS = {"serve", "run", "demo", "mcp"}
+_VARIES = re.compile(r'(?<="timestamp_ms":)\d+|(?<=^retry: )\d+', re.MULTILINE)
+_STREAM_S = "0.7"
 
 
 def _matches(shown: str, printed: str) -> bool:
-    """Whether ``printed`` is as the page shows it, where ``…`` stands for any text."""
-    return re.fullmatch(".*".join(map(re.escape, shown.strip().split("…"))), printed.strip(), re.DOTALL) is not None
+    """Whether ``printed`` is as the page shows it, where ``…`` is any text."""
+    shown, printed = (_VARIES.sub("0", text.strip()) for text in (shown, printed))
+    return re.fullmatch(".*".join(map(re.escape, shown.split("…"))), printed, re.DOTALL) is not None
 
 
 def _run(code: str, names: dict[str, Any]) -> str:
@@ -32,45 +55,119 @@ def _run(code: str, names: dict[str, Any]) -> str:
     return printed.getvalue()
 
 
+def _run_shell(text: str, gateway: str) -> str:
+    """What the commands of a block print. Ours run in this process; those that serve without end do not run."""
+    printed = ""
+    for line in lines_of_shell(text):
+        words = words_of(line)
+        if words[0] == "mainstem" and not (words[1] in _SERVERS or "--follow" in words):
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+                code = execute(words[1:])
+            assert code == 0, f"{line}: {output.getvalue()}"
+            printed += output.getvalue()
+        elif words[0] == "curl":
+            printed += _run_curl([word.replace("localhost:8080", gateway.removeprefix("http://")) for word in words])
+    return printed
+
+
+def _run_curl(words: list[str]) -> str:
+    more = ["--max-time", _STREAM_S] if "-N" in words else ["--fail-with-body"]
+    done = subprocess.run([*words, "-sS", *more], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == (28 if "-N" in words else 0), f"{shlex.join(words)}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
 def test_a_wrong_output_is_seen() -> None:
     assert _matches("a … c\n", "a b c\n")
     assert not _matches("orders/0:1", "orders/0:2")
-
-
-def blocks_of(page: str) -> list[Block]:
-    """The blocks of a lesson, in order."""
-    return [(mark or "", language, text) for mark, language, text in _BLOCK.findall((LEARN / page).read_text())]
+    assert _matches('retry: 12\n{"timestamp_ms":17}', 'retry: 9\n{"timestamp_ms":1}')
 
 
 def app_of(page: str) -> App:
-    """The App that a lesson declares; an empty one if it declares none."""
+    """The App that a page declares; an empty one if it declares none."""
     names: dict[str, Any] = {"app": App("documentation")}
-    for mark, _, text in blocks_of(page):
-        if mark == "app":
-            _run(text, names)
+    for block in blocks_of(ROOT / page):
+        if block.mark == "app":
+            _run(block.text, names)
     found = names["app"]
     assert isinstance(found, App)
     return found
 
 
-def run_page(page: str, log: Log, gateway: str) -> None:
-    """Run a lesson's Python blocks, and compare what they print with the text blocks after them."""
-    names: dict[str, Any] = {}
+def run_page(page: str, log: Log, gateway: str, **known: Any) -> None:
+    """Run a page's blocks, and compare what they print with the output that the page shows after them."""
+    names: dict[str, Any] = {"ms": ms, "log": log, **known}
     printed = ""
-    for mark, language, text in blocks_of(page):
-        if language == "python" and not mark:
-            assert not printed, f"{page} does not show {printed!r}"
-            printed = _run(
-                text.replace("localhost:9092", log.bootstrap).replace("http://localhost:8080", gateway), names
-            )
-        elif language == "text" and printed:
-            assert _matches(text, printed), f"{page} shows {text!r}, and it prints {printed!r}"
+    for block in blocks_of(ROOT / page):
+        if block.language == "text" and printed and reason_of(block) is None:
+            assert _matches(block.text, printed), f"{page}:{block.line} shows {block.text!r}, and it prints {printed!r}"
             printed = ""
-    assert not printed, f"{page} does not show {printed!r}"
-    names["log"].close()
+        elif block.language in ("python", "bash", "toml") and reason_of(block) is None and block.mark != "app":
+            assert not (printed and "/learn/" in page), f"{page} does not show {printed!r}"
+            printed = _run_block(block, names, log, gateway)
+            if block.shown and printed:
+                assert _matches(block.shown, printed), f"{page}:{block.line} shows {block.shown!r}, not {printed!r}"
+    assert not (printed and "/learn/" in page), f"{page} does not show {printed!r}"
+    if names["log"] is not log:
+        names["log"].close()
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_the_page_prints_what_it_shows(page: str, tmp_path: Path) -> None:
-    with serving(app_of(page), tmp_path) as (log, gateway):
+def _run_block(block: Block, names: dict[str, Any], log: Log, gateway: str) -> str:
+    _run(_addressed(first_of(block), log, gateway), names)
+    if block.language == "bash":
+        return _run_shell(block.text, gateway)
+    if block.language == "toml":
+        Path("mainstem.toml").write_text(block.text)
+        assert execute(["version"]) == 0
+        Path("mainstem.toml").unlink()
+        return ""
+    return _run(_addressed(block.text, log, gateway), names)
+
+
+def _addressed(code: str, log: Log, gateway: str) -> str:
+    """A program of a page with the addresses of the test's node."""
+    code = re.sub("http://(?:localhost|127.0.0.1):8080|localhost:8080", gateway, code)
+    return code.replace("ms.views()", f"ms.views({gateway!r})").replace("localhost:9092", log.bootstrap)
+
+
+@pytest.mark.parametrize("page", WITH_AN_APP)
+def test_a_page_with_an_app_prints_what_it_shows(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with serving(app_of(page), tmp_path) as (log, gateway), _addresses(log, gateway):
         run_page(page, log, gateway)
+
+
+@contextlib.contextmanager
+def _addresses(log: Log, gateway: str) -> Iterator[None]:
+    """The log and the gateway as the commands' defaults."""
+    former = dict(os.environ)
+    os.environ |= {"MAINSTEM_BOOTSTRAP": log.bootstrap, "MAINSTEM_URL": gateway}
+    os.environ.pop("MAINSTEM_DEBUG", None)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ |= former
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Log, str, set[str]]]:
+    app = app_of("README.md")
+    app.view("delays", "flights", ms.Metrics(by=("carrier", "origin"), values=("dep_delay",)))
+    with serving(app, tmp_path_factory.mktemp("views")) as (log, gateway), _addresses(log, gateway):
+        yield log, gateway, set(log.topics())
+
+
+@pytest.mark.parametrize("page", SHARED)
+def test_a_page_prints_what_it_shows(
+    page: str, node: tuple[Log, str, set[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log, gateway, declared = node
+    try:
+        run_page(page, log, gateway)
+    finally:
+        for topic in set(log.topics()) - declared:
+            if not topic.startswith("_"):
+                log.delete_topic(topic)

@@ -61,6 +61,14 @@ CONSTANTS = {
         "gateway.views.backend:_VIEW_REQUESTS_MAX",
         "gateway.views.backend:_QUEUE_S",
     ],
+    "series of the history": [
+        "gateway.monitoring.ring_file:COLUMNS_MAX",
+        "gateway.monitoring.ring_file:FILE_BYTES_MAX",
+    ],
+    "series of one answer of `/history`": [
+        "gateway.monitoring.monitoring_routes:_SERIES_MAX",
+        "gateway.monitoring.monitoring_routes:_POINTS_IN_ALL",
+    ],
     "websockets of the console": ["console.console_mount:PAGES_MAX"],
     "sessions of the console": ["console.sign_in:SESSIONS_MAX"],
     "time to wait": ["views.read_options:WAIT_S", "views.read_options:WAIT_S_MAX"],

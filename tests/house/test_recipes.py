@@ -65,6 +65,14 @@ def test_a_view_query_is_named_by_its_stores_alone(request_class: type) -> None:
     assert others <= ({Path("gateway/views/view_routes.py")} if request_class.HTTP.pages else set())
 
 
+def test_every_file_that_a_recipe_names_exists() -> None:
+    recipes = (ROOT / "CONTRIBUTING.md").read_text().partition("## Recipes")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`([\w/]+/(?:[\w.]+\.(?:py|md))?)`", recipes))
+    assert len(named) > 25
+    places = {name: [ROOT / name, SOURCE / name] for name in named if not re.search(r"[A-Z]{2}", name)}
+    assert [name for name, paths in places.items() if not any(path.exists() for path in paths)] == []
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_store_of_a_view_kind_is_found_by_its_name(kind: type[Any]) -> None:
     name = kind.store or kind.kind

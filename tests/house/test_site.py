@@ -28,6 +28,9 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_another_host()
     site.main()
     page = (site.SITE / "concepts" / "positions" / "index.html").read_text(encoding="utf-8")
     assert "reading your own writes" in page
+    addresses = re.findall(r"\]\((\S+)\)", (site.SITE / "llms.txt").read_text(encoding="utf-8"))
+    assert len(addresses) > 100
+    assert [each for each in addresses if not (site.SITE / each / "index.html").is_file()] == []
 
 
 def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The Apps of docs/reference/pipelines.md and docs/spark/udfs.md do run: each is declared, and its queries start."""
+"""The Apps of the pages about pipelines do run: each is declared, and its queries start."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from mainstem.pipelines.app import App
 from mainstem.schema.infer import schema_of
 from mainstem.schema.topic_schemas import register
 from mainstem.testing.embedded import EmbeddedBroker
+from tests.house.pages import ROOT, blocks_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+PAGES = (
+    "docs/reference/pipelines.md",
+    "docs/spark/udfs.md",
+    "docs/howto/join-table.md",
+    "docs/howto/late-data.md",
+    "docs/howto/windowed-counts.md",
+)
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-BLOCKS = [
-    block
-    for page in ("reference/pipelines.md", "spark/udfs.md")
-    for block in re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(), re.M | re.S)
-    if "ms.App(" in block
-]
+BLOCKS = [block.text for page in PAGES for block in blocks_of(ROOT / page) if block.mark == "declares"]
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: re.search(r'App\("(.*?)"\)', block)[1])
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: re.search(r"into=\W*(\w+)|def (\w+)", block)[0])
 def test_an_app_of_the_page_runs(
     block: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@
 * ``flow``: the flow from topics to views
 * ``groups``: what a group belongs to, and its reset
 * ``confirmation``: the question before a deletion
+* ``health``: problems and history
 * ``frame``, ``parts``, ``charts``, ``formats``: what pages are made of
 * ``gateway_client``, ``requests``, ``listing``: requests to the gateway
 * ``access``: the tabs of the page about access

@@ -18,6 +18,7 @@ from nicegui.element import Element
 
 from mainstem.console import palette
 from mainstem.console.gateway_client import POLL_S, GatewayClient, GatewayError
+from mainstem.console.health.chip import chip, keep_fresh
 from mainstem.console.parts import link, text
 from mainstem.console.requests import ConsoleRequest, forms
 from mainstem.gateway.access.private_connections import connection_of
@@ -32,6 +33,7 @@ SECTIONS = (
     ("SQL", "/console/sql", "terminal"),
     ("Groups", "/console/groups", "groups"),
     ("Access", "/console/access", "key"),
+    ("History", "/console/history", "show_chart"),
     ("Config", "/console/config", "tune"),
 )
 _REFRESH_S = 2.0
@@ -68,6 +70,10 @@ class Page:
     def is_private(self) -> bool:
         """Whether others cannot listen in on the browser's connection."""
         return self._connection.is_private
+
+    async def ask_quietly(self, asked: ConsoleRequest) -> Any:
+        """The gateway's answer; the request is not among those of the page. Raises GatewayError."""
+        return await self.ask(asked, is_listed=False)
 
     def address(self) -> dict[str, str]:
         """The parameters in the page's address."""
@@ -191,6 +197,7 @@ def page(
         _identity(client)
         find = ui.button(icon="search").props('flat round dense aria-label="Go to …" title="Go to … (Ctrl+K)"')
         find.classes("find").on("click", js_handler="() => mainstemPalette.open()")
+        sign = chip()
         theme = ui.button(icon="brightness_auto").props('flat round dense id="theme" aria-label="Light or dark"')
         theme.on("click", js_handler="() => mainstem.nextTheme()")
     banner = ui.element("div").classes("banner").props('role="alert"')
@@ -206,10 +213,11 @@ def page(
         with ui.element("summary"):
             text("The requests of this page, as code")
         requests = ui.element("div")
-    made = Page(client, banner, requests)
-    palette.add(made)
+    this = Page(client, banner, requests)
+    palette.add(this)
     with main:
-        yield made
+        yield this
+    keep_fresh(sign, this.ask_quietly)
 
 
 def _identity(client: GatewayClient) -> None:

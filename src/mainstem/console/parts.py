@@ -24,6 +24,10 @@ _CELL = """
   </span>
   <q-btn v-else-if="props.col.action" flat dense no-caps size="13px" :label="props.col.action" class="changes"
     :aria-label="props.col.action + ' ' + props.row[props.col.of]" @click="$parent.$emit('act', props.row)"></q-btn>
+  <svg v-else-if="props.col.spark" v-show="props.row[props.col.spark]" class="spark" viewBox="0 0 96 22" role="img"
+    :aria-label="props.row[props.col.spark]?.label">
+    <title>{{ props.row[props.col.spark]?.label }}</title><polyline :points="props.row[props.col.spark]?.points" />
+  </svg>
   <span v-else-if="props.col.state" class="state" :data-state="props.value">{{ props.value }}</span>
   <span v-else>{{ props.value }}</span>
 </q-td>
@@ -140,6 +144,7 @@ def column(name: str, label: str, **more: Any) -> Column:
 
     ``bar``: the field with the length of a bar, from 0 to 100. ``action``: a button's label; a click is the table's
     event ``act``, with the row; ``of`` is the field that names the row.
+    ``spark``: the field with a line, as ``health.trends`` makes it.
     """
     made: Column = {"name": name, "label": label, "field": name, "align": "left", "sortable": True}
     if "format" in more:

@@ -17,7 +17,9 @@ from mainstem.console.pages import (
     flow_page,
     group_page,
     groups_page,
+    history_page,
     pipelines_page,
+    problems_page,
     sql_page,
     topic_page,
     topics_page,
@@ -108,6 +110,14 @@ def _add_pages(client: GatewayClient) -> None:
     @ui.page("/console/dead-letters")
     async def dead_letters(topic: str = "") -> None:
         await dead_letters_page.show(client, topic)
+
+    @ui.page("/console/history")
+    async def history() -> None:
+        await history_page.show(client)
+
+    @ui.page("/console/problems")
+    async def problems() -> None:
+        await problems_page.show(client)
 
     @ui.page("/console/config")
     async def config() -> None:

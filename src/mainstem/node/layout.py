@@ -3,6 +3,7 @@
     DATA/                                the log's own: topics' directories, meta.properties, …
     DATA/run/<role>.log                  what each process printed
     DATA/run/supervisor.prom             restarts of the processes, for the page of metrics
+    DATA/run/history.ring                what the gateway sampled: an hour and a day, at most 9.6 MB
     DATA/run/views.sock                  the view host's socket, readable by its owner only
     DATA/run/metrics.sock                the log's metrics, likewise
     DATA/views/<app>/<view>/…            the views' stores
@@ -19,12 +20,14 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from mainstem.durable_files import private_directory
 from mainstem.errors import StorageError
 from mainstem.log.files.names import META_PROPERTIES
 
 _SOCKET_PATH_BYTES_MAX = 107
+HISTORY_FILE: Final = "history.ring"
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,10 +116,10 @@ def gateway_role(
 ) -> Role:
     """The gateway process, in front of the view hosts' sockets; with the console or not.
 
-    ``metrics``: the socket of the log's metrics and the supervisor's file, where they are.
+    ``metrics``: the socket of the log's metrics, the supervisor's file and the history's, where they are.
     """
     arguments = ["--bootstrap", bootstrap, "--http", http]
-    for name, path in zip(("--metrics-socket", "--supervisor-metrics"), metrics, strict=False):
+    for name, path in zip(("--metrics-socket", "--supervisor-metrics", "--history"), metrics, strict=False):
         arguments += [name, str(path)]
     for socket in view_hosts:
         arguments += ["--view-host", str(socket)]

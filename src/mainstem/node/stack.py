@@ -16,7 +16,7 @@ from mainstem.addresses import Address, parse_address
 from mainstem.errors import ConfigError
 from mainstem.extras import missing_modules
 from mainstem.node import roles
-from mainstem.node.layout import Layout
+from mainstem.node.layout import HISTORY_FILE, Layout
 from mainstem.node.roles import HttpAccess, LogOutput
 from mainstem.node.supervisor import METRICS_FILE, Report, Supervisor
 
@@ -70,7 +70,8 @@ class Stack:
         address = settled(http)
         sockets = [self.layout.socket("views")] if views else []
         console = console and not missing_modules("console")
-        metrics = [self._metrics, self.layout.run / METRICS_FILE] if self._has_log else []
+        run = self.layout.run
+        metrics = [self._metrics, run / METRICS_FILE, run / HISTORY_FILE] if self._has_log else []
         role = roles.gateway_role(bootstrap, address, metrics, sockets, access, console=console)
         self.supervisor.launch(role)
         return address

@@ -131,7 +131,8 @@ class ViewStatus:
     ``drifted``: a verification found rows that differ from the log, and the view was not rebuilt since.
     ``built_from`` is None while the view is not open. ``sampled``: what the verification in the background found.
     ``location``: the directory of a lake's files, on the machine of the view host. ``table``: the table of a sink, and
-    its database. ``damaged_offsets``: how many could not be read and were skipped.
+    its database. ``damaged_offsets``: how many could not be read and were skipped. ``applies`` and ``apply_s``: how
+    many batches were applied since the view was opened, and the seconds that took.
     """
 
     name: str
@@ -153,6 +154,8 @@ class ViewStatus:
     sampled: Sampled | None = None
     damaged_offsets: int = 0
     table: str | None = None
+    applies: int = 0
+    apply_s: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """The form in JSON documents."""
@@ -175,5 +178,7 @@ class ViewStatus:
             "built_from": None if self.built_from is None else self.built_from.to_json(),
             "location": self.location,
             "table": self.table,
+            "applies": self.applies,
+            "apply_s": round(self.apply_s, 6),
             "sampled": None if self.sampled is None else self.sampled.to_json(),
         }

@@ -115,7 +115,23 @@ def _node(broker: Broker) -> Iterator[str]:
     yield gauge("mainstem_unread_answer_bytes", "Bytes of answers that clients do not read.", _one(unread))
     yield gauge("mainstem_request_memory_bytes", "Bytes of requests in flight.", _one(memory.used_bytes))
     yield gauge("mainstem_request_memory_limit_bytes", "Above this nothing is read.", _one(memory.limit_bytes))
+    yield from _disk(node.config.data_dir)
+    yield from _transactions(node.transactions.open_starts_ms, node.clock.time_ms())
     yield gauge("mainstem_segment_files_open", "Open segment files of the log.", _one(node.log.directory.open_files))
+
+
+def _disk(data_dir: Path) -> Iterator[str]:
+    """The file system of the data directory. It is a local one, so the call does not wait."""
+    found = os.statvfs(data_dir)
+    size, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+    yield gauge("mainstem_disk_size_bytes", "Size of the file system with the data directory.", _one(size))
+    yield gauge("mainstem_disk_free_bytes", "Bytes of it that the log may still use.", _one(free))
+
+
+def _transactions(starts_ms: Sequence[int], now_ms: int) -> Iterator[str]:
+    oldest_s = max(0, now_ms - min(starts_ms)) / 1000 if starts_ms else 0.0
+    yield gauge("mainstem_transactions_open", "Transactions that have begun and have not ended.", _one(len(starts_ms)))
+    yield gauge("mainstem_transaction_oldest_seconds", "How long the oldest of them has been open.", _one(oldest_s))
 
 
 def _requests(meters: Meters) -> Iterator[str]:

@@ -231,6 +231,11 @@ class TransactionCoordinator:
             await self._commit.durable(log, log.log_end_offset)
         return transactions
 
+    @property
+    def open_starts_ms(self) -> list[int]:
+        """When each transaction began that has not ended."""
+        return [each.start_ms for each in self._transactions.values() if each.state not in IDLE and each.start_ms >= 0]
+
     # ---- time-outs
 
     def expire(self) -> None:

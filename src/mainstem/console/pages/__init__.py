@@ -11,5 +11,7 @@
 * ``groups_page``: groups
 * ``group_page``: one group
 * ``access_page``: users, ACLs and tokens
+* ``history_page``: charts over time
+* ``problems_page``: what is wrong
 * ``config_page``: settings
 """

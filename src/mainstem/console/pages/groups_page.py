@@ -8,6 +8,7 @@ from nicegui import ui
 
 from mainstem.console.frame import Page, page
 from mainstem.console.gateway_client import GatewayClient
+from mainstem.console.health.trends import Trends, trend_column
 from mainstem.console.parts import card, column, empty, search_field, set_rows, table
 from mainstem.console.requests import ConsoleRequest, path
 from mainstem.model import is_load_group
@@ -18,6 +19,7 @@ _COLUMNS = (
     column("name", "Group", href="address", classes="breaks"),
     column("state", "State", state=True),
     column("lag", "Lag", format="count"),
+    trend_column("Lag"),
     column("committed", "Committed", classes="cut mono"),
 )
 
@@ -33,6 +35,7 @@ class _Groups:
 
     def __init__(self, this: Page) -> None:
         self._page = this
+        self._trends = Trends(this, "group/*/lag")
         self._groups: list[dict[str, Any]] = []
         with card():
             with ui.element("div").classes("bar"):
@@ -46,11 +49,16 @@ class _Groups:
         this.every(self._refresh)
 
     async def _refresh(self) -> None:
+        await self._trends.refresh()
         self._groups = (await self._page.ask(_GROUPS))["groups"]
         self._show()
 
     def _show(self) -> None:
-        rows = [_row(group) for group in self._groups if self._with_own.value or not group["name"].startswith(_OWN)]
+        rows = [
+            _row(group) | self._trends.of(group["name"])
+            for group in self._groups
+            if self._with_own.value or not group["name"].startswith(_OWN)
+        ]
         set_rows(self._table, rows)
         self._table.set_visibility(bool(rows))
         self._nothing.set_visibility(not rows)

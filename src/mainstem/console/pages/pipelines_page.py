@@ -11,6 +11,7 @@ from mainstem.console import charts, listing
 from mainstem.console.formats import NOTHING, ago, count, duration, rate, size
 from mainstem.console.frame import Page, page
 from mainstem.console.gateway_client import GatewayClient, GatewayError
+from mainstem.console.health.trends import Trends, trend_column
 from mainstem.console.listing import Document
 from mainstem.console.parts import (
     card,
@@ -38,6 +39,7 @@ _COLUMNS = (
     column("name", "Pipeline", href="address"),
     column("status", "State", state=True),
     column("lag", "Lag", format="count"),
+    trend_column("Lag"),
     column("input_rows_per_second", "Rows in", format="rate", classes="wide"),
     column("input_rows", "Rows read", format="count", classes="wide"),
     column("written_rows", "Rows written", format="count", classes="wide"),
@@ -59,8 +61,11 @@ async def show_all(client: GatewayClient) -> None:
             )
             nothing.set_visibility(False)
 
+        trends = Trends(this, "pipeline/*/lag")
+
         async def refresh() -> None:
-            rows = [_row(pipeline) for pipeline in await listing.pipelines(this)]
+            await trends.refresh()
+            rows = [_row(pipeline) | trends.of(pipeline["name"]) for pipeline in await listing.pipelines(this)]
             set_rows(shown, rows)
             shown.set_visibility(bool(rows))
             nothing.set_visibility(not rows)

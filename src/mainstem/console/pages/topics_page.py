@@ -9,6 +9,7 @@ from nicegui import ui
 from mainstem.console import listing
 from mainstem.console.frame import Page, page
 from mainstem.console.gateway_client import GatewayClient
+from mainstem.console.health.trends import Trends, trend_column
 from mainstem.console.parts import card, column, empty, search_field, set_rows, table
 from mainstem.console.rates import Rates
 from mainstem.console.requests import path
@@ -17,6 +18,7 @@ _COLUMNS = (
     column("name", "Topic", href="address"),
     column("offsets", "Offsets", format="count"),
     column("rate", "Rate", format="rate"),
+    trend_column("Records in"),
     column("size_bytes", "Size", format="bytes", classes="wide"),
     column("partitions", "Partitions", format="count", classes="wide"),
     column("cleanup", "Cleanup", classes="wide"),
@@ -35,6 +37,7 @@ class _Topics:
     def __init__(self, this: Page, search: str) -> None:
         self._page = this
         self._rates = Rates()
+        self._trends = Trends(this, "topic/*/records_in_per_s")
         self._rows: list[listing.Document] = []
         with card():
             with ui.element("div").classes("bar"):
@@ -49,9 +52,15 @@ class _Topics:
 
     async def _refresh(self) -> None:
         topics = await listing.topics(self._page)
+        await self._trends.refresh()
         rates = self._rates.look({topic["name"]: listing.total(topic["end"]) for topic in topics}, time.monotonic())
         self._rows = [
-            {**topic, "rate": rates[topic["name"]], "address": path("console", "topics", topic["name"])}
+            {
+                **topic,
+                **self._trends.of(topic["name"]),
+                "rate": rates[topic["name"]],
+                "address": path("console", "topics", topic["name"]),
+            }
             for topic in sorted(topics, key=lambda topic: str(topic["name"]))
         ]
         self._show()

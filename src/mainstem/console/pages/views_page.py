@@ -10,6 +10,7 @@ from mainstem.console import listing
 from mainstem.console.formats import NOTHING, ago
 from mainstem.console.frame import page
 from mainstem.console.gateway_client import GatewayClient
+from mainstem.console.health.trends import Trends, trend_column
 from mainstem.console.listing import Document
 from mainstem.console.parts import card, column, empty, search_field, set_rows, table
 from mainstem.console.records.new_letters import address_of
@@ -21,6 +22,7 @@ _COLUMNS = (
     column("topic", "Topic", href="topic_address", classes="wide"),
     column("state", "State", state=True),
     column("lag", "Lag", format="count"),
+    trend_column("Lag"),
     column("dead_letters", "Dead letters", format="count", classes="wide", href="letters_address"),
     column("damaged_offsets", "Damaged", format="count", classes="wide"),
     column("verified", "Verified", classes="wide"),
@@ -39,8 +41,11 @@ async def show(client: GatewayClient) -> None:
             nothing = empty("No views here", "Views are declared in an App.", "mainstem run examples/flights.py")
             nothing.set_visibility(False)
 
+        trends = Trends(this, "view/*/lag")
+
         async def refresh() -> None:
-            rows = [_row(view) for view in await listing.views(this)]
+            await trends.refresh()
+            rows = [_row(view) | trends.of(view["name"]) for view in await listing.views(this)]
             set_rows(shown, rows)
             shown.set_visibility(bool(rows))
             nothing.set_visibility(not rows)

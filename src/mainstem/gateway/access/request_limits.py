@@ -40,7 +40,7 @@ PIECE_BYTES: Final = 256 << 10
 _STREAM = re.compile(r"/(?:topics|views)/[^/]+/stream")
 _DATA = re.compile(
     r"/(?:topics|views|requests|pipelines|groups|metrics|config|registry|subjects|schemas|mode|contexts|"
-    r"users|acls|tokens|whoami)(?:/.*)?",
+    r"users|acls|tokens|whoami|history|health|dead-letters)(?:/.*)?",
     re.DOTALL,
 )
 _OTHER_SITES = frozenset({"cross-site", "same-site"})  # same-site: another port of this host

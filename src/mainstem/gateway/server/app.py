@@ -21,6 +21,8 @@ from mainstem.gateway.http.description import completed
 from mainstem.gateway.http.description_page import add_description_page
 from mainstem.gateway.http.problem_pages import problem_pages_router
 from mainstem.gateway.http.problem_responses import install
+from mainstem.gateway.monitoring.monitor import Monitor, start
+from mainstem.gateway.monitoring.monitoring_routes import monitoring_router
 from mainstem.gateway.operation.acl_routes import acl_router
 from mainstem.gateway.operation.config_routes import config_router
 from mainstem.gateway.operation.group_routes import group_router
@@ -47,16 +49,20 @@ def create_app(
     limits: GatewayLimits,
     metrics: LogMetrics | None = None,
     tokens: TokenFile | None = None,
+    monitor: Monitor | None = None,
 ) -> FastAPI:
     """The gateway's app over a log, the view hosts' sockets and the one of the log's metrics, if that is known.
 
-    With ``tokens`` each request has to send one.
+    With ``tokens`` each request has to send one. ``monitor`` keeps the history and finds problems.
     """
     requests = RequestRoutes(log)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        sampling = None if monitor is None else start(monitor)
         yield
+        if sampling is not None:
+            sampling.cancel()
         await requests.close()
         await views.close()
         if metrics is not None:
@@ -79,6 +85,7 @@ def create_app(
         token_router(tokens),
         config_router(log, limits),
         metrics_router(metrics, views, log),
+        monitoring_router(monitor),
         registry_router(log),
     )
     app = assemble("Mainstem", routers, limits, lifespan, streams=streams, tokens=tokens)

@@ -41,6 +41,7 @@ def main(argv: Sequence[str] | None = None, mount: Mount | None = None) -> int:
     parser.add_argument("--view-host", action="append", default=[], type=Path, metavar="SOCKET")
     parser.add_argument("--metrics-socket", type=Path, metavar="SOCKET", help="where the log serves its metrics")
     parser.add_argument("--supervisor-metrics", type=Path, metavar="FILE", help="the restarts of the node's processes")
+    parser.add_argument("--history", type=Path, metavar="FILE", help="keeps the history over a restart")
     parser.add_argument("--tokens", type=Path, metavar="FILE", help="the tokens, one of which each request has to send")
     parser.add_argument("--cors-origin", action="append", default=[], metavar="ORIGIN", help="pages that are let in")
     parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="the certificate chain, PEM")
@@ -72,6 +73,9 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
     from mainstem.gateway.access.cors import checked_origins
     from mainstem.gateway.access.limits import LOOPBACK_NAMES, GatewayLimits, limits_of, streams_bound
     from mainstem.gateway.access.tokens import TokenFile
+    from mainstem.gateway.monitoring.history import History
+    from mainstem.gateway.monitoring.monitor import Monitor
+    from mainstem.gateway.monitoring.ring_file import RingFile
     from mainstem.gateway.operation.log_metrics import LogMetrics
     from mainstem.gateway.server.app import create_app, create_registry_app
     from mainstem.gateway.server.front_page import add_front_page
@@ -90,7 +94,9 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
         if options.registry:
             app = create_registry_app(log, limits, tokens)
         else:
-            app = create_app(log, ForwardingBackend(options.view_host), limits, metrics, tokens)
+            views = ForwardingBackend(options.view_host)
+            history = History(None if options.history is None else RingFile(options.history))
+            app = create_app(log, views, limits, metrics, tokens, Monitor(log, metrics, views, history))
             app.state.console_read_only = options.console_read_only
             (mount or add_front_page)(app)
         serve(app, listening, f"ready: http {Address(*listening.getsockname()[:2])}", tls, websockets=mount is not None)

@@ -205,6 +205,8 @@ class HostedView:
             sampled=self.sampler.sampled,
             location=None if version is None else version.location,
             table=None if version is None else version.table,
+            applies=0 if version is None else version.applies,
+            apply_s=0.0 if version is None else version.apply_s,
         )
 
     # ---- maintenance

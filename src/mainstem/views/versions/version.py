@@ -7,6 +7,7 @@ do not notice a swap to another version.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -50,6 +51,9 @@ class Version:
         self.past = past
         self.records = 0
         """The number of records that were applied since the opening."""
+        self.applies = 0
+        """The number of batches that were applied, in ``apply_s`` seconds."""
+        self.apply_s = 0.0
         self.built_from = origin_of(path)
         """Where its records came from."""
         self._store = store
@@ -118,6 +122,7 @@ class Version:
         self._pending = step
         if step.damaged:
             self._send(self, [_letter(damage) for damage in step.damaged])
+        started_s = time.perf_counter()
         try:
             self._store.apply(step.arrow_batch, step.bookmark, lambda poisons: self._send(self, poisons))
         except StoreUnavailableError:
@@ -126,6 +131,8 @@ class Version:
             raise
         self._pending = None
         self.records += step.arrow_batch.num_rows
+        self.applies += 1
+        self.apply_s += time.perf_counter() - started_s
         self.snapshots.applied(self._store, step.arrow_batch.num_rows, step.arrow_batch.nbytes)
         applied(step.arrow_batch, step.bookmark.position)
         return True

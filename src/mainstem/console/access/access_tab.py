@@ -96,7 +96,8 @@ class AccessTab:
 @contextmanager
 def change_form(title: str, submit: Callable[[], Awaitable[None]], button: str) -> Iterator[None]:
     """A form in a card, which a console that only reads does not show."""
-    with card().classes("changes"), ui.element("details"):
+    with card() as shown, ui.element("details"):
+        shown.classes("changes")
         with ui.element("summary"):
             text(title, "card-title summary-title")
         with ui.element("form") as form:

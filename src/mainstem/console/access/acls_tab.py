@@ -26,7 +26,7 @@ _COLUMNS = (
     column("operation", "Operation"),
     column("words", "On", classes="breaks"),
     column("host", "From"),
-    column("act", "", action="Remove …", of="id", sortable=False),
+    column("act", "Action", action="Remove …", of="id", sortable=False),
 )
 _EXPLAINED = (
     column("resource", "On", classes="breaks"),

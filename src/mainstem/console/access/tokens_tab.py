@@ -16,7 +16,7 @@ _SCOPES = ("read", "write", "admin")
 _COLUMNS = (
     column("id", "Name", classes="breaks"),
     *(column(scope, scope.capitalize(), classes="breaks") for scope in _SCOPES),
-    column("act", "", action="Revoke …", of="id", sortable=False),
+    column("act", "Action", action="Revoke …", of="id", sortable=False),
 )
 _TOKENS = ConsoleRequest("/tokens")
 _HINTS = {

@@ -16,7 +16,7 @@ _COLUMNS = (
     column("id", "User", classes="breaks"),
     column("mechanisms", "Logs in by"),
     column("question", "Rights", href="address", sortable=False),
-    column("act", "", action="Remove …", of="id", sortable=False),
+    column("act", "Action", action="Remove …", of="id", sortable=False),
 )
 _USERS = ConsoleRequest("/users")
 

@@ -108,12 +108,16 @@ def staged(directory: Path) -> Iterator[Stage]:
 
 
 @contextmanager
-def gateway(bootstrap: str, *view_hosts: Path, tokens: Path | None = None) -> Iterator[tuple[str, int]]:
+def gateway(
+    bootstrap: str, *view_hosts: Path, tokens: Path | None = None, read_only: bool = False
+) -> Iterator[tuple[str, int]]:
     """The gateway with its console in a process of its own: its address and process id."""
     argv = [sys.executable, "-m", "mainstem.console.process", "--stop-with-parent"]
     argv += ["--bootstrap", bootstrap, "--http", "127.0.0.1:0"]
     if tokens is not None:
         argv += ["--tokens", str(tokens)]
+    if read_only:
+        argv += ["--console-read-only"]
     for socket in view_hosts:
         argv += ["--view-host", str(socket)]
     process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

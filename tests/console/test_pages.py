@@ -33,6 +33,8 @@ PAGES = (
     "/console/views/con-by-key",
     "/console/sql",
     "/console/groups",
+    "/console/access",
+    "/console/access?tab=tokens",
     "/console/history",
     "/console/problems",
     "/console/config",

@@ -192,13 +192,15 @@ def test_a_page_of_another_origin_changes_no_access(
     is_problem(api.request(method, path, json=body, headers={"Origin": "https://evil.example"}), 403)
 
 
-def asked_from(app: Any, address: str, base_url: str, path: str, **options: Any) -> httpx.Response:
-    """The answer to a POST that came from an address."""
+def asked_from(
+    app: Any, address: str, base_url: str, path: str, method: str = "POST", **options: Any
+) -> httpx.Response:
+    """The answer to a request that came from an address."""
 
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(app=app, client=(address, 50_000))
         async with httpx.AsyncClient(transport=transport, base_url=base_url) as client:
-            return await client.post(path, **options)
+            return await client.request(method, path, **options)
 
     return asyncio.run(ask())
 
@@ -216,6 +218,15 @@ def test_secrets_pass_only_where_no_one_else_can_read_them(
     if path == "/users":
         log.access_admin.remove_user(name)
     assert PASSWORD not in file.read_text()
+
+
+@pytest.mark.parametrize(("method", "path", "body"), [each for each in ROUTES if "tokens" not in each[1]])
+def test_without_tokens_access_is_changed_from_the_gateways_machine_alone(
+    session_log: Log, method: str, path: str, body: dict[str, Any] | None
+) -> None:
+    app = create_app(session_log, ForwardingBackend([]), GatewayLimits())
+    for base_url in ("http://localhost", "https://localhost"):
+        is_problem(asked_from(app, "192.0.2.7", base_url, path, method=method, json=body), 403, "--http-tokens")
 
 
 def test_a_log_without_an_authorizer_and_a_gateway_without_tokens_say_so(session_log: Log) -> None:

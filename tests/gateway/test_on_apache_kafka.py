@@ -135,3 +135,11 @@ def test_topics_and_groups_are_administered(api: httpx.Client, log: Log) -> None
     is_problem(api.get("/groups/moved"), 404, "moved")
     assert api.delete("/topics/made", params={"confirm": "made"}).status_code == 200
     eventually(lambda: "made" not in log.topics(), "the topic is gone")
+
+
+def test_users_are_administered_and_acls_need_an_authorizer(api: httpx.Client, log: Log) -> None:
+    assert api.post("/users", json={"user": "alice", "password": "secret"}).status_code == 201
+    eventually(lambda: "alice" in log.access_admin.users(), "the user is there")
+    assert api.delete("/users/alice", params={"confirm": "alice"}).status_code == 200
+    eventually(lambda: "alice" not in log.access_admin.users(), "the user is gone")
+    is_problem(api.get("/acls"), 409, "uthorizer")

@@ -64,6 +64,9 @@ HttpTlsCert: TypeAlias = Annotated[
 HttpTlsKey: TypeAlias = Annotated[
     Path | None, typer.Option("--http-tls-key", metavar="FILE", help="The certificate's key, if in another file.")
 ]
+ConsoleReadOnly: TypeAlias = Annotated[
+    bool, typer.Option("--console-read-only", help="A console that hides and refuses every change.")
+]
 NoConsole: TypeAlias = Annotated[bool, typer.Option("--no-console", help="HTTP without the console at /.")]
 Insecure: TypeAlias = Annotated[
     bool, typer.Option("--insecure", help="Insist on an address that is not loopback, without authentication.")

@@ -14,6 +14,7 @@
 * ``health``: problems and history
 * ``frame``, ``parts``, ``charts``, ``formats``: what pages are made of
 * ``gateway_client``, ``requests``, ``listing``: requests to the gateway
+* ``access``: the tabs of the page about access
 * ``palette``: finds a page by a part of its name
 * ``sign_in``: the session of a browser
 * ``rates``: rates of counters

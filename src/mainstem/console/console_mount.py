@@ -6,7 +6,8 @@
 3. When the gateway stops, the console stops.
 4. Where the gateway asks for tokens, pages and websockets need a session (`console.sign_in`); only files that never
    change are open.
-5. Each open page holds about a megabyte here, so at most ``PAGES_MAX`` are open at once (503).
+5. With ``app.state.console_read_only`` pages reach the API through ``access.read_only``, which refuses changes.
+6. Each open page holds about a megabyte here, so at most ``PAGES_MAX`` are open at once (503).
 
 The console starts with the first request for a page. Its responses forbid loading anything from other sites, and
 forbid other pages to show it in a frame. Its events come by websocket only, which the request limits accept only from
@@ -25,6 +26,7 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.responses import Response
 
+from mainstem.console.access.read_only import ReadOnly
 from mainstem.console.sign_in import SIGN_IN, Sessions, sign_in_page
 from mainstem.gateway.access.request_limits import AsgiApp, Message, Receive, RequestLimits, Scope, Send
 from mainstem.gateway.access.token_auth import TokenAuth
@@ -56,7 +58,9 @@ def is_console_path(path: str) -> bool:
 def mount_console(app: FastAPI) -> None:
     """Put the console in front of the API of ``app``, behind its request limits and before its token authentication."""
     token_auth = next(each for each in app.user_middleware if cast(Any, each.cls) is TokenAuth)
-    console = LazyConsole(app, Sessions(cast(Any, token_auth.kwargs["tokens"])))
+    is_read_only = bool(getattr(app.state, "console_read_only", False))
+    gateway = ReadOnly(app, cast(Any, token_auth.kwargs["rules"])) if is_read_only else app
+    console = LazyConsole(gateway, Sessions(cast(Any, token_auth.kwargs["tokens"])), is_read_only=is_read_only)
     limits = next(number for number, each in enumerate(app.user_middleware) if cast(Any, each.cls) is RequestLimits)
     app.user_middleware.insert(
         limits + 1, Middleware(ConsoleRouter, console=console)
@@ -75,8 +79,9 @@ def mount_console(app: FastAPI) -> None:
 class LazyConsole:
     """The console of one gateway; nothing of it is loaded before ``ready``."""
 
-    def __init__(self, gateway: FastAPI, sessions: Sessions) -> None:
+    def __init__(self, gateway: AsgiApp, sessions: Sessions, *, is_read_only: bool = False) -> None:
         self.sessions = sessions
+        self._is_read_only = is_read_only
         self._gateway = gateway
         self._loading = asyncio.Lock()
         self._app: FastAPI | None = None
@@ -89,7 +94,7 @@ class LazyConsole:
                 await asyncio.to_thread(_load)
                 from mainstem.console.site import build
 
-                app = build(self._gateway, self.sessions)
+                app = build(self._gateway, self.sessions, is_read_only=self._is_read_only)
                 self._running = app.router.lifespan_context(app)
                 await self._running.__aenter__()
                 self._app = app

@@ -21,6 +21,7 @@ from mainstem.console.gateway_client import POLL_S, GatewayClient, GatewayError
 from mainstem.console.health.chip import chip, keep_fresh
 from mainstem.console.parts import link, text
 from mainstem.console.requests import ConsoleRequest, forms
+from mainstem.gateway.access.private_connections import connection_of
 
 Refresh = Callable[[], Awaitable[None]]
 
@@ -31,6 +32,7 @@ SECTIONS = (
     ("Views", "/console/views", "visibility"),
     ("SQL", "/console/sql", "terminal"),
     ("Groups", "/console/groups", "groups"),
+    ("Access", "/console/access", "key"),
     ("History", "/console/history", "show_chart"),
     ("Config", "/console/config", "tune"),
 )
@@ -49,7 +51,11 @@ class Page:
         self._requests = requests
         self._asked: list[ConsoleRequest] = []
         self._cookies = dict(context.client.request.cookies)
-        self._base_url = str(context.client.request.base_url)
+        asked_by = context.client.request
+        self._base_url = str(asked_by.base_url)
+        peer = None if asked_by.client is None else tuple(asked_by.client)
+        self._connection = connection_of({"scheme": asked_by.url.scheme, "client": peer})
+        self.token_name = client.token_name(self._cookies)
         self._complaint = ""
         self._is_built_now = False
 
@@ -58,7 +64,12 @@ class Page:
         token = self._token()
         if is_listed:
             self._remember(asked)
-        return await self._client.ask(asked, token=token, timeout_s=timeout_s)
+        return await self._client.ask(asked, token=token, timeout_s=timeout_s, connection=self._connection)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether others cannot listen in on the browser's connection."""
+        return self._connection.is_private
 
     async def ask_quietly(self, asked: ConsoleRequest) -> Any:
         """The gateway's answer; the request is not among those of the page. Raises GatewayError."""
@@ -183,6 +194,7 @@ def page(
             ui.html(_BRAND, sanitize=False)
             text("Mainstem", "brand-name")
         _navigation(section)
+        _identity(client)
         find = ui.button(icon="search").props('flat round dense aria-label="Go to …" title="Go to … (Ctrl+K)"')
         find.classes("find").on("click", js_handler="() => mainstemPalette.open()")
         sign = chip()
@@ -190,7 +202,7 @@ def page(
         theme.on("click", js_handler="() => mainstem.nextTheme()")
     banner = ui.element("div").classes("banner").props('role="alert"')
     banner.set_visibility(False)
-    with ui.element("div").classes("content") as main:
+    with ui.element("div").classes("content read-only" if client.is_read_only else "content") as main:
         with ui.element("div").classes("heading"):
             for name, address in parents:
                 link(name, address, "crumb")
@@ -206,6 +218,16 @@ def page(
     with main:
         yield this
     keep_fresh(sign, this.ask_quietly)
+
+
+def _identity(client: GatewayClient) -> None:
+    """Who is signed in, and whether this console changes anything."""
+    name = client.token_name(context.client.request.cookies)
+    with _link("/console/access?tab=tokens", "identity") as made:
+        made.props["title"] = "No sign-in: this gateway asks for no tokens" if name is None else f"Token {name}"
+        text(name or "no sign-in", "identity-name")
+        if client.is_read_only:
+            text("read-only", "read-only-mark")
 
 
 def _link(address: str, classes: str = "") -> Element:

@@ -8,16 +8,20 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from itertools import product, starmap
 from typing import Any
 
 import httpx
 
 from mainstem.console.requests import ConsoleRequest
 from mainstem.console.sign_in import Sessions
+from mainstem.gateway.access.private_connections import Connection
 from mainstem.gateway.access.request_limits import AsgiApp
 
 POLL_S = 15.0
 WORK_S = 3_600.0
+_LOCAL = Connection(is_encrypted=False, is_local=True)
+_ELSEWHERE = "192.0.2.1"  # an address for documentation (RFC 5737): not this machine
 
 
 class GatewayError(Exception):
@@ -33,25 +37,40 @@ class GatewayError(Exception):
 class GatewayClient:
     """Sends the console's requests to the gateway. Raises GatewayError."""
 
-    def __init__(self, gateway: AsgiApp, sessions: Sessions) -> None:
+    def __init__(self, gateway: AsgiApp, sessions: Sessions, *, is_read_only: bool = False) -> None:
+        self.is_read_only = is_read_only
         self._sessions = sessions
-        transport = httpx.ASGITransport(app=gateway, raise_app_exceptions=False)
-        self._client = httpx.AsyncClient(transport=transport, base_url="http://localhost", trust_env=False)
+        self._clients = {each: _client(gateway, each) for each in starmap(Connection, product((False, True), repeat=2))}
+
+    def token_name(self, cookies: Mapping[str, str]) -> str | None:
+        """The name of the token that a browser with these cookies signed in with."""
+        return self._sessions.token_name(cookies)
 
     def token_of(self, cookies: Mapping[str, str]) -> str | None:
         """The token that a browser with these cookies signed in with."""
         return self._sessions.token_of(cookies)
 
-    async def ask(self, asked: ConsoleRequest, *, token: str | None = None, timeout_s: float = POLL_S) -> Any:
-        """The answer's JSON, or its text where it is none. Raises GatewayError."""
+    async def ask(
+        self,
+        asked: ConsoleRequest,
+        *,
+        token: str | None = None,
+        timeout_s: float = POLL_S,
+        connection: Connection = _LOCAL,
+    ) -> Any:
+        """The answer's JSON, or its text where it is none. Raises GatewayError.
+
+        ``connection``: the browser's own, for the gateway takes and shows secrets only on a private one.
+        """
+        client = self._clients[connection]
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         headers |= asked.headers
         content = None if asked.body is None else json.dumps(asked.body)
         if content is not None:
             headers["Content-Type"] = "application/json"
-        request = self._client.build_request(asked.method, asked.target, headers=headers, content=content)
+        request = client.build_request(asked.method, asked.target, headers=headers, content=content)
         try:
-            answer = await asyncio.wait_for(self._client.send(request), timeout_s)
+            answer = await asyncio.wait_for(client.send(request), timeout_s)
         except TimeoutError:
             raise GatewayError(0, "No answer", f"the gateway did not answer within {timeout_s:g} s") from None
         except httpx.HTTPError as error:
@@ -59,6 +78,14 @@ class GatewayClient:
         if answer.is_error:
             raise _error(answer)
         return answer.json() if answer.headers.get("content-type", "").startswith("application/json") else answer.text
+
+
+def _client(gateway: AsgiApp, connection: Connection) -> httpx.AsyncClient:
+    """A client whose requests come to the gateway as if over a connection of this kind."""
+    address = "127.0.0.1" if connection.is_local else _ELSEWHERE
+    transport = httpx.ASGITransport(app=gateway, raise_app_exceptions=False, client=(address, 0))
+    scheme = "https" if connection.is_encrypted else "http"
+    return httpx.AsyncClient(transport=transport, base_url=f"{scheme}://localhost", trust_env=False)
 
 
 def _error(answer: httpx.Response) -> GatewayError:

@@ -105,6 +105,12 @@ def _command(method: str, segments: list[str], asked: ConsoleRequest) -> list[st
             return ["groups", "reset", group, f"--to={asked.body['to']}", *topics, *execute]
         case "DELETE", ["groups", group]:
             return ["groups", "delete", group, "--yes"]
+        case "GET", ["users" | "acls" as what]:
+            return [what, "list"]
+        case "POST", ["users"] if isinstance(asked.body, Mapping):
+            return ["users", "add", str(asked.body["user"])]
+        case "DELETE", ["users", user]:
+            return ["users", "remove", user]
         case "POST", ["views", view, "rebuild"]:
             return ["views", "rebuild", view, *_options(asked, "from")]
     return None

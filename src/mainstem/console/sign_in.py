@@ -43,6 +43,12 @@ class Sessions:
             return None
         return token
 
+    def token_name(self, cookies: Mapping[str, str]) -> str | None:
+        """The name of a browser's token; None where no tokens are asked for."""
+        token = self.token_of(cookies)
+        found = self._tokens.find(token) if self._tokens is not None and token is not None else None
+        return None if found is None else found.name
+
     def admits(self, scope: MutableMapping[str, Any]) -> bool:
         """Whether a request for a page or a websocket of the console is served.
 

@@ -11,6 +11,7 @@ from nicegui import core, ui
 from mainstem.console import frame
 from mainstem.console.gateway_client import GatewayClient
 from mainstem.console.pages import (
+    access_page,
     config_page,
     dead_letters_page,
     flow_page,
@@ -26,15 +27,19 @@ from mainstem.console.pages import (
     views_page,
 )
 from mainstem.console.sign_in import Sessions
+from mainstem.gateway.access.request_limits import AsgiApp
 
 _FILES = Path(__file__).parent / "static"
 _RECONNECT_S = 5.0
 _TAB_S = 60.0  # the console keeps nothing for a tab
 
 
-def build(gateway: FastAPI, sessions: Sessions) -> FastAPI:
-    """The console of ``gateway``; its lifespan starts and stops NiceGUI. ``sessions``: whose tokens pages use."""
-    client = GatewayClient(gateway, sessions)
+def build(gateway: AsgiApp, sessions: Sessions, *, is_read_only: bool = False) -> FastAPI:
+    """The console of ``gateway``; its lifespan starts and stops NiceGUI. ``sessions``: whose tokens pages use.
+
+    ``is_read_only``: the pages hide what would change something; that ``gateway`` refuses it is the caller's work.
+    """
+    client = GatewayClient(gateway, sessions, is_read_only=is_read_only)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     style = (_FILES / "console.css").read_text()
     script = "".join((_FILES / name).read_text() for name in ("console.js", "palette.js"))
@@ -97,6 +102,10 @@ def _add_pages(client: GatewayClient) -> None:
     @ui.page("/console/groups/{group:path}")
     async def group(group: str) -> None:
         await group_page.show(client, group)
+
+    @ui.page("/console/access")
+    async def access(tab: str = "", who: str = "") -> None:
+        await access_page.show(client, tab, who)
 
     @ui.page("/console/dead-letters")
     async def dead_letters(topic: str = "") -> None:

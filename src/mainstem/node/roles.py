@@ -81,7 +81,7 @@ def log_role(
 
 @dataclass(frozen=True, slots=True)
 class HttpAccess:
-    """The gateway's access options: tokens, pages of other origins, TLS, and limits."""
+    """The gateway's access options: tokens, pages of other origins, TLS, limits, and a console that only reads."""
 
     tokens: Path | None = None
     origins: tuple[str, ...] = ()
@@ -89,6 +89,7 @@ class HttpAccess:
     tls_key: Path | None = None
     insecure: bool = False
     settings: tuple[str, ...] = ()
+    console_read_only: bool = False
 
     def __post_init__(self) -> None:
         if self.tls_key is not None and self.tls_cert is None:
@@ -100,6 +101,7 @@ class HttpAccess:
         words = [word for name, path in files.items() if path is not None for word in (name, str(path.absolute()))]
         words += [word for origin in self.origins for word in ("--cors-origin", origin)]
         words += [word for setting in self.settings for word in ("--set", setting)]
+        words += ["--console-read-only"] if self.console_read_only else []
         return [*words, "--insecure"] if self.insecure else words
 
 

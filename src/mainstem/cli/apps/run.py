@@ -44,6 +44,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     http_tls_cert: options.HttpTlsCert = None,
     http_tls_key: options.HttpTlsKey = None,
     no_console: options.NoConsole = False,
+    console_read_only: options.ConsoleReadOnly = False,
     settings: options.Settings = None,
     json: options.Json = False,
 ) -> int:
@@ -72,7 +73,8 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
             return _finish_once(stack, app, declared, ready["kafka"], json=json)
         if declared.views:
             stack.launch_views(app, ready["kafka"])
-        access = HttpAccess(http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key, settings=of_gateway)
+        origins, read_only = tuple(cors_origin or ()), console_read_only
+        access = HttpAccess(http_tokens, origins, http_tls_cert, http_tls_key, False, of_gateway, read_only)
         ready["http"] = stack.launch_gateway(
             ready["kafka"], http, views=bool(declared.views), access=access, console=not no_console
         )

@@ -22,6 +22,7 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
     http_tls_cert: options.HttpTlsCert = None,
     http_tls_key: options.HttpTlsKey = None,
     no_console: options.NoConsole = False,
+    console_read_only: options.ConsoleReadOnly = False,
     http_for: Annotated[
         str | None,
         typer.Option("--http-for", metavar="HOST:PORT", help="HTTP alone, for a log that runs already; no log here."),
@@ -49,7 +50,8 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
         output = LogOutput.parse(log_format)
         address = http_for or stack.launch_log(listen, of_log, insecure=insecure, output=output)
         ready = {"kafka": address}
-        access = HttpAccess(http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key, insecure, of_gateway)
+        origins = tuple(cors_origin or ())
+        access = HttpAccess(http_tokens, origins, http_tls_cert, http_tls_key, insecure, of_gateway, console_read_only)
         if registry is not None:
             ready["registry"] = stack.launch_registry(address, registry, access)
         if not no_http:

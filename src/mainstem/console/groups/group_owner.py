@@ -20,7 +20,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class GroupOwner:
-    """What a group belongs to: a sentence, and the pages that it is about, by name.
+    """The owner of a group: a sentence, and the pages that it is about, by name.
 
     ``is_reader``: its offsets say what it reads next, so that they can be moved.
     """
@@ -31,7 +31,7 @@ class GroupOwner:
 
 
 def owner_of(group: Document, pipelines: Iterable[Document]) -> GroupOwner | None:
-    """What Mainstem's own group belongs to; None for a group of somebody else's program."""
+    """The owner of one of Mainstem's own groups; None for any other group."""
     name = str(group["group"])
     if is_load_group(name):
         return GroupOwner("It keeps how far a run of mainstem load is, so that the run can go on.", (), False)

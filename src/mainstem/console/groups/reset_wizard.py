@@ -103,7 +103,7 @@ class ResetWizard:
         return ConsoleRequest(path("groups", self._group, "reset"), {}, "POST", body)
 
     def _destination(self) -> tuple[str, list[str]]:
-        """What the form says: where to, and in which topics."""
+        """Where the form says to go on, and in which topics."""
         kind = str(self._to.value)
         written = (self._fields[kind].value or "").strip() if kind in self._fields else kind.lower()
         topics = list(self._topics.value or ())

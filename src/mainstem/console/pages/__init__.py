@@ -10,6 +10,7 @@
 * ``dead_letters_page``: what views and pipelines could not use
 * ``groups_page``: groups
 * ``group_page``: one group
+* ``access_page``: users, ACLs and tokens
 * ``history_page``: charts over time
 * ``problems_page``: what is wrong
 * ``config_page``: settings

@@ -85,7 +85,8 @@ class _Group:
                 for source in group["sources"]:
                     text("topic", "quiet")
                     link(source, path("console", "topics", source))
-                ui.button("Mark all as handled", on_click=self._mark_all).props("outline dense no-caps")
+                mark_all = ui.button("Mark all as handled", on_click=self._mark_all)
+                mark_all.props("outline dense no-caps").classes("changes")
             self._letters = LetterCards(this, group["topic"], group["id"], on_change)
         self._details.on("toggle", self._toggled, js_handler="(event) => emit(event.target.open)")
 

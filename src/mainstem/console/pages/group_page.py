@@ -81,7 +81,8 @@ class _Group:
         with card("Members"):
             self._members = table(_MEMBERS, "member", "Members").classes("cards")
             self._no_members = text("No members: no client of this group is connected.", "quiet", "p")
-        with card("Change"):
+        with card("Change") as changes:
+            changes.classes("changes")
             self._build_changes()
 
     def _build_changes(self) -> None:

@@ -91,7 +91,8 @@ class _View:
         with ui.element("div").classes("pair"):
             with card("Verify"):
                 self._build_verification()
-            with card("Rebuild"):
+            with card("Rebuild") as rebuild:
+                rebuild.classes("changes")
                 self._build_rebuild()
 
     def _build_verification(self) -> None:
@@ -99,7 +100,7 @@ class _View:
             "Replays the topic up to the view's position into a scratch store, and compares the contents.", "quiet", "p"
         )
         with ui.element("div").classes("bar"):
-            self._verify = ui.button("Verify", on_click=self._run_verify).props("unelevated no-caps")
+            self._verify = ui.button("Verify", on_click=self._run_verify).props("unelevated no-caps").classes("changes")
             self._is_full = ui.checkbox("Replay the topic", value=True).props("dense")
             self._is_full.tooltip("Without it the store's own account is compared, where that suffices")
             self._verdict = text("", "")

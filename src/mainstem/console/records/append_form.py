@@ -111,7 +111,8 @@ class AppendForm:
 
     def __init__(self, page: Page, topic: str) -> None:
         self._then: Callable[[], None] | None = None
-        with card():
+        with card() as shown:
+            shown.classes("changes")
             with ui.element("details") as details:
                 with ui.element("summary"):
                     ui.label("Append a record").classes("card-title summary-title")

@@ -109,13 +109,13 @@ class LetterCards:
         with ui.element("div").classes("bar"):
             if source["topic"]:
                 again = ui.button("Fix and append again", on_click=lambda: self._open(letter, shown))
-                again.props("unelevated no-caps")
+                again.props("unelevated no-caps").classes("changes")
             if letter["handled"]:
                 state("handled")
             ui.button(
                 "Mark as new again" if letter["handled"] else "Mark as handled",
                 on_click=lambda: self._mark_one(letter, shown),
-            ).props("outline no-caps")
+            ).props("outline no-caps").classes("changes")
 
     async def _open(self, letter: Document, shown: ui.element) -> None:
         """Show the form of an append with the letter's record in it."""

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from mainstem.client.admin.access_admin import AclRule
 from mainstem.client.log import Log
 from mainstem.gateway.access.access_rules import ADMIN_ALL
+from mainstem.gateway.access.private_connections import require_known_sender
 from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.http.bodies import read_json
@@ -63,8 +64,8 @@ class AclRemovalQuery(NoQuery):
     confirm: str = Field("", description="the principal again")
 
 
-def acl_router(log: Log) -> Routes:
-    """``/acls``."""
+def acl_router(log: Log, *, has_tokens: bool) -> Routes:
+    """``/acls``. ``has_tokens``: each sender is known by a token."""
     router, workers = Routes("access"), Workers(_THREADS_MAX)
 
     @router.declare(
@@ -74,7 +75,8 @@ def acl_router(log: Log) -> Routes:
         ADMIN_ALL,
         Answers((Success(200, "The ACLs", "Object"),), (409,)),
     )
-    async def list_acls(query: Annotated[AclsQuery, Query()]) -> Response:
+    async def list_acls(http: Request, query: Annotated[AclsQuery, Query()]) -> Response:
+        require_known_sender(http.scope, has_tokens=has_tokens)
         return json_response(_shown(await workers.run(log.access_admin.acls, query.principal, query.on)))
 
     @router.declare(
@@ -86,6 +88,7 @@ def acl_router(log: Log) -> Routes:
         body=AclBody,
     )
     async def add(http: Request, _: Annotated[NoQuery, Query()]) -> Response:
+        require_known_sender(http.scope, has_tokens=has_tokens)
         body = await read_json(http, AclBody)
         options = {"prefix": body.prefix, "deny": body.deny, "host": body.host}
         added = await workers.run(log.access_admin.add_acls, body.principal, body.operations, body.on, **options)
@@ -98,7 +101,8 @@ def acl_router(log: Log) -> Routes:
         ADMIN_ALL,
         Answers((Success(200, "Those that were removed", "Object"),), (409,)),
     )
-    async def remove(query: Annotated[AclRemovalQuery, Query()]) -> Response:
+    async def remove(http: Request, query: Annotated[AclRemovalQuery, Query()]) -> Response:
+        require_known_sender(http.scope, has_tokens=has_tokens)
         require_confirmation(query.confirm, query.principal)
         options = {"prefix": query.prefix, "deny": query.deny, "host": query.host}
         admin = log.access_admin

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from mainstem.client.log import Log
 from mainstem.gateway.access.access_rules import ADMIN_ALL
-from mainstem.gateway.access.private_connections import require_private
+from mainstem.gateway.access.private_connections import require_known_sender, require_private
 from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.http.bodies import read_json
@@ -36,8 +36,8 @@ class UserBody(BaseModel):
     mechanisms: list[Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]] = Field(default_factory=list, max_length=2)
 
 
-def user_router(log: Log) -> Routes:
-    """``/users``."""
+def user_router(log: Log, *, has_tokens: bool) -> Routes:
+    """``/users``. ``has_tokens``: each sender is known by a token."""
     router, workers = Routes("access"), Workers(_THREADS_MAX)
 
     @router.declare(
@@ -47,7 +47,8 @@ def user_router(log: Log) -> Routes:
         ADMIN_ALL,
         Answers((Success(200, "The users", "Object"),), (409,)),
     )
-    async def list_users(_: Annotated[NoQuery, Query()]) -> Response:
+    async def list_users(http: Request, _: Annotated[NoQuery, Query()]) -> Response:
+        require_known_sender(http.scope, has_tokens=has_tokens)
         users = await workers.run(log.access_admin.users)
         return json_response({"users": [{"user": user, "mechanisms": found} for user, found in users.items()]})
 
@@ -60,6 +61,7 @@ def user_router(log: Log) -> Routes:
         body=UserBody,
     )
     async def put_user(http: Request, _: Annotated[NoQuery, Query()]) -> Response:
+        require_known_sender(http.scope, has_tokens=has_tokens)
         require_private(http.scope, "a password")
         body = await read_json(http, UserBody)
         put = log.access_admin.put_user
@@ -73,7 +75,8 @@ def user_router(log: Log) -> Routes:
         ADMIN_ALL,
         success("Removed", "Object"),
     )
-    async def remove_user(user: str, query: Annotated[ConfirmQuery, Query()]) -> Response:
+    async def remove_user(user: str, http: Request, query: Annotated[ConfirmQuery, Query()]) -> Response:
+        require_known_sender(http.scope, has_tokens=has_tokens)
         require_confirmation(query.confirm, user)
         await workers.run(log.access_admin.remove_user, user)
         return json_response({"removed": user})

@@ -48,6 +48,7 @@ def main(argv: Sequence[str] | None = None, mount: Mount | None = None) -> int:
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its key, if it is in another file")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a limit, by its name")
     parser.add_argument("--insecure", action="store_true", help="listen on other addresses than loopback")
+    parser.add_argument("--console-read-only", action="store_true", help="a console that changes nothing")
     parser.add_argument("--registry", action="store_true", help="the schema registry alone, at the root")
     parser.add_argument("--stop-with-parent", action="store_true", help="stop when standard input ends")
     options = parser.parse_args(argv)
@@ -96,6 +97,7 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
             views = ForwardingBackend(options.view_host)
             history = History(None if options.history is None else RingFile(options.history))
             app = create_app(log, views, limits, metrics, tokens, Monitor(log, metrics, views, history))
+            app.state.console_read_only = options.console_read_only
             (mount or add_front_page)(app)
         serve(app, listening, f"ready: http {Address(*listening.getsockname()[:2])}", tls, websockets=mount is not None)
 

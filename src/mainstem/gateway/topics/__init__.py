@@ -1,7 +1,8 @@
 """Topics over HTTP.
 
 * ``topic_routes``: append, read, list, describe
-* ``topic_changes``: create, change and delete topics
+* ``topic_details``: partitions, consumers and configs of a topic
+* ``topic_changes``: create, change and delete topics, delete their oldest records
 * ``topic_json``: topics and groups as JSON
 * ``record_json``: records as JSON
 * ``reads``: bounded reads

@@ -14,7 +14,7 @@ from mainstem.client.admin.record_deletion import RecordDeletion, delete_planned
 from mainstem.client.admin.topic_consumers import TopicGroups, topic_groups
 from mainstem.client.read.start import Moment, partitions_of
 from mainstem.client.wire.admin.configs import BrokerSetting, TopicSetting, broker_settings, topic_settings
-from mainstem.client.wire.admin.partitions import PartitionState, partition_sizes, partition_states
+from mainstem.client.wire.admin.partitions import PartitionDetails, partition_sizes, partition_states
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.cluster.topics import set_partition_count, set_topic_configs, topic_configs
 
@@ -117,7 +117,7 @@ class ClusterAdmin:
             sizes = partition_sizes(client, topic, numbers)
         return sum(sizes.values()) if sizes else None
 
-    def partitions(self, topic: str, *, after: int = -1, limit: int = 10_000) -> tuple[list[PartitionState], int]:
+    def partitions(self, topic: str, *, after: int = -1, limit: int = 10_000) -> tuple[list[PartitionDetails], int]:
         """The partitions of a topic: ends, size, leader, the time of the newest record; and how many there are.
 
         At most ``limit`` of them, with numbers above ``after``. Raises UnknownTopicError.

@@ -10,7 +10,7 @@ from mainstem.client.admin.record_deletion import RecordDeletion
 from mainstem.client.admin.topic_consumers import TopicGroup
 from mainstem.client.log import GroupInfo, TopicDescription, TopicInfo
 from mainstem.client.wire.admin.configs import TopicSetting
-from mainstem.client.wire.admin.partitions import PartitionState
+from mainstem.client.wire.admin.partitions import PartitionDetails
 
 
 def topic_json(info: TopicInfo) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def description_json(described: TopicDescription, size_bytes: int | None) -> dic
     }
 
 
-def partition_state_json(state: PartitionState) -> dict[str, Any]:
+def partition_state_json(state: PartitionDetails) -> dict[str, Any]:
     """One partition; ``error`` only where its offsets are not known."""
     known = state.beginning is not None and state.end is not None
     return {

@@ -28,7 +28,7 @@ _QUESTIONS: Final = (
 )
 
 
-class PartitionState(NamedTuple):
+class PartitionDetails(NamedTuple):
     """One partition. None: it has no leader, or its brokers do not say. ``error``: why its offsets are not known.
 
     ``newest_ms`` is the greatest timestamp of its records.
@@ -45,7 +45,7 @@ class PartitionState(NamedTuple):
     error: str | None
 
 
-def partition_states(client: WireClient, topic: str, after: int, limit: int) -> tuple[list[PartitionState], int]:
+def partition_states(client: WireClient, topic: str, after: int, limit: int) -> tuple[list[PartitionDetails], int]:
     """At most ``limit`` partitions with numbers above ``after``, and how many partitions the topic has.
 
     An error of one partition does not hide the others. Raises UnknownTopicError.
@@ -53,7 +53,7 @@ def partition_states(client: WireClient, topic: str, after: int, limit: int) -> 
     return wherever_it_is(client, lambda: _partition_states(client, topic, after, limit))
 
 
-def _partition_states(client: WireClient, topic: str, after: int, limit: int) -> tuple[list[PartitionState], int]:
+def _partition_states(client: WireClient, topic: str, after: int, limit: int) -> tuple[list[PartitionDetails], int]:
     found = client.metadata([topic])
     if topic not in found:
         raise UnknownTopicError(f"there is no topic {topic!r}; mainstem topics list shows the topics")
@@ -93,14 +93,14 @@ def _offsets_request(topic: str, numbers: Sequence[int], at: int, isolation: Iso
 
 def _state(
     tp: TopicPartition, known: PartitionMetadata, results: Sequence[Any], size_bytes: int | None
-) -> PartitionState:
+) -> PartitionDetails:
     if len(results) < len(_QUESTIONS):
-        return PartitionState(tp, None, None, None, None, size_bytes, None, known.leader_epoch, "it has no leader")
+        return PartitionDetails(tp, None, None, None, None, size_bytes, None, known.leader_epoch, "it has no leader")
     *ends, newest = results
     failed = next((each.error_code for each in ends if each.error_code != ErrorCode.NONE), None)
     beginning, end, committed_end = (each.offset if each.error_code == ErrorCode.NONE else None for each in ends)
     has_newest = newest.error_code == ErrorCode.NONE and newest.timestamp >= 0
-    return PartitionState(
+    return PartitionDetails(
         tp,
         beginning,
         end,

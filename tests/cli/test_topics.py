@@ -8,6 +8,7 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.log.partition.config import CONFIGS
+from mainstem.model import TopicPartition
 from tests.cli.commands import Commands
 
 
@@ -107,3 +108,32 @@ def test_a_topic_is_altered_whole_or_not_at_all(command: Commands, mainstem_log:
     assert mainstem_log.describe_topic("alter-me").configs["retention.ms"] == "604800000"
     assert "say what to change" in command.run("topics", "alter", "alter-me").error
     assert "no-such" in command.run("topics", "alter", "no-such", "--partitions", "3").error
+
+
+def test_the_oldest_records_are_deleted_after_a_yes(
+    command: Commands, mainstem_log: Log, mainstem_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mainstem_log.append_many(mainstem_topic, ["a", "b", "c"])
+    argv = ("topics", "delete-records", mainstem_topic, "--to", "2")
+    planned = command.run(*argv, "--dry-run", "--json").json
+    assert (planned["offsets"], planned["executed"]) == (2, False)
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert command.run(*argv).code == 1
+    assert str(mainstem_log.beginning(mainstem_topic)) == f"{mainstem_topic}/0:0"
+    assert command.run(*argv, "--yes", "--json").json["executed"]
+    assert str(mainstem_log.beginning(mainstem_topic)) == f"{mainstem_topic}/0:2"
+    assert "99" in command.run("topics", "delete-records", mainstem_topic, "--to", "99", "--yes").error
+
+
+def test_the_partitions_and_consumers_of_a_topic_are_shown(
+    command: Commands, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    mainstem_log.append(mainstem_topic, "a")
+    [row] = command.run("topics", "partitions", mainstem_topic, "--json").json["partitions"]
+    assert (row["partition"], row["end"]) == (0, 1)
+    assert "newest_ms" in command.run("topics", "partitions", mainstem_topic).out
+    assert "no group" in command.run("topics", "consumers", mainstem_topic).out
+    mainstem_log.group_admin.set_offsets("t-consumer", {TopicPartition(mainstem_topic, 0): 0})
+    [group] = command.run("topics", "consumers", mainstem_topic, "--json").json["groups"]
+    assert (group["group"], group["lag"]) == ("t-consumer", 1)
+    assert "t-consumer" in command.run("topics", "consumers", mainstem_topic).out

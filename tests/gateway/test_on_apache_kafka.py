@@ -10,6 +10,7 @@ import pytest
 
 import mainstem as ms
 from mainstem.client.log import Log
+from mainstem.client.records import NewRecord
 from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.server.host_app import create_host_app
@@ -114,6 +115,27 @@ def test_it_tells_topics_groups_and_settings(api: httpx.Client, log: Log) -> Non
     assert "log.retention.hours" in [config["name"] for config in broker["configs"]]
 
 
+def test_a_topic_is_looked_into(api: httpx.Client, log: Log) -> None:
+    log.create_topic("looked", partitions=2, configs={"retention.ms": "60000"})
+    log.append_many("looked", [NewRecord(str(n), partition=1, timestamp_ms=1_000 + n) for n in range(5)])
+    first, second = api.get("/topics/looked/partitions").json()["partitions"]
+    assert (first["end"], second["end"], second["committed_end"], second["newest_ms"]) == (0, 5, 5, 1_004)
+    assert second["size_bytes"] > 0
+    assert api.get("/topics/looked").json()["set_configs"] == ["retention.ms"]
+    configs = {each["name"]: each for each in api.get("/topics/looked/configs").json()["configs"]}
+    assert (configs["retention.ms"]["default"], configs["retention.ms"]["set"]) == ("604800000", True)
+    by_id = api.get(f"/topics/{TOPIC}/consumers").json()
+    assert [view["name"] for view in by_id["views"]] == ["by-id", "table"]
+    cut = {"to": "looked/1:3", "confirm": "looked"}
+    planned = api.delete("/topics/looked/records", params=cut | {"dry_run": "true"}).json()
+    assert (planned["offsets"], str(log.beginning("looked"))) == (3, "looked/0:0,looked/1:0")
+    assert api.delete("/topics/looked/records", params=cut).json()["partitions"][0]["after"] == 3
+    assert str(log.beginning("looked")) == "looked/0:0,looked/1:3"
+    log.create_topic("kept", partitions=1, configs={"cleanup.policy": "compact"})
+    log.append("kept", "a", key="a")
+    is_problem(api.delete("/topics/kept/records", params={"to": "1", "confirm": "kept"}), 400, "only compacted")
+
+
 def test_topics_and_groups_are_administered(api: httpx.Client, log: Log) -> None:
     assert api.post("/topics", json={"name": "made", "partitions": 1}).status_code == 201
     change = {"set": {"retention.ms": "60000"}, "dry_run": True}
@@ -131,6 +153,8 @@ def test_topics_and_groups_are_administered(api: httpx.Client, log: Log) -> None
     assert api.post("/groups/moved/reset", json=reset).json()["executed"]
     committed = {each["partition"]: each["committed"] for each in api.get("/groups/moved").json()["partitions"]}
     assert committed == {0: 1, 1: 0}
+    [group] = api.get("/topics/made/consumers").json()["groups"]
+    assert (group["group"], group["lag"], len(group["partitions"])) == ("moved", 0, 2)
     assert api.delete("/groups/moved", params={"confirm": "moved"}).status_code == 200
     is_problem(api.get("/groups/moved"), 404, "moved")
     assert api.delete("/topics/made", params={"confirm": "made"}).status_code == 200

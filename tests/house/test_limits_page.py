@@ -48,6 +48,10 @@ CONSTANTS = {
         "gateway.access.request_limits:PIECE_BYTES",
         "gateway.access.request_heads:STALL_S",
     ],
+    "groups that the consumers": [
+        "client.admin.topic_consumers:GROUPS_MAX",
+        "gateway.topics.topic_details:_ENTRIES_MAX",
+    ],
     "records of one append": ["gateway.http.record_bodies:RECORDS_MAX"],
     "records of one read": ["gateway.topics.reads:_ANSWER_BYTES_MAX"],
     "topics followed for streams": ["gateway.streams.topic_stream:_TAILS_MAX"],

@@ -60,6 +60,7 @@ class TopicDescription:
     ``offsets`` counts those between its ends: of records, transaction markers, and of what compaction removed. No
     broker keeps a count of the records alone.
     ``committed_end`` is the last stable offset of each partition: readers of committed records get no further.
+    ``set_configs`` are the names of the configs that have a value of the topic's own; the others have defaults.
     """
 
     info: TopicInfo
@@ -67,6 +68,7 @@ class TopicDescription:
     end: Position
     committed_end: Position
     configs: Mapping[str, str | None]
+    set_configs: frozenset[str] = frozenset()
 
     @property
     def offsets(self) -> int:
@@ -421,12 +423,14 @@ class Log:
         """A topic's partitions, beginning, ends and configs. Raises UnknownTopicError."""
         with self._pool.borrow() as client:
             partitions = partitions_of(client, [name])
+            entries = wire_topics.topic_config_entries(client, name)
             return TopicDescription(
                 _info(client.metadata([name], wait=True)[name]),
                 Position(client.list_offsets(partitions, EARLIEST)),
                 Position(end_offsets(client, partitions, read_committed=False)),
                 Position(end_offsets(client, partitions, read_committed=True)),
-                wire_topics.topic_configs(client, name),
+                {entry.name: entry.value for entry in entries},
+                frozenset(entry.name for entry in entries if entry.config_source == wire_topics.SET_ON_TOPIC),
             )
 
     def groups(self) -> dict[str, GroupInfo]:

@@ -1,4 +1,4 @@
-"""``mainstem topics``: list, create, describe, alter, delete."""
+"""``mainstem topics``: list, create, describe, alter, delete, and what is in one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from mainstem.cli.output import confirm, note, out, out_json, out_rows, out_tabl
 if TYPE_CHECKING:
     from mainstem.client.log import Log
 
-app = typer.Typer(help="List, create, describe, alter and delete topics.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="List, create, describe, alter and delete topics, and delete their oldest records.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 Name = Annotated[str, typer.Argument(metavar="TOPIC")]
 
@@ -63,14 +67,52 @@ def describe(topic: Name, bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTR
     from mainstem.gateway.topics.topic_json import description_json
 
     with connect(bootstrap) as log:
-        document = description_json(log.describe_topic(topic))
+        document = description_json(log.describe_topic(topic), log.cluster_admin.topic_size_bytes(topic))
     if json:
         out_json(document)
         return
-    configs = document.pop("configs")
+    configs, set_here = document.pop("configs"), document.pop("set_configs")
     for name, value in document.items():
         out(f"{name}: {value}")
-    out_table(["config", "value"], sorted(configs.items()))
+    rows = [[name, value, "topic" if name in set_here else "default"] for name, value in sorted(configs.items())]
+    out_table(["config", "value", "from"], rows)
+
+
+@app.command()
+def partitions(
+    topic: Name, bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP, json: options.Json = False
+) -> None:
+    """The partitions of a topic: where each begins and ends, its size, its leader, the time of its newest record."""
+    from mainstem.gateway.topics.topic_json import partition_state_json
+
+    with connect(bootstrap) as log:
+        states, _ = log.cluster_admin.partitions(topic)
+    rows = [partition_state_json(each) for each in states]
+    if json:
+        out_json({"topic": topic, "partitions": rows})
+    else:
+        out_rows(rows)
+
+
+@app.command()
+def consumers(
+    topic: Name, bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP, json: options.Json = False
+) -> None:
+    """The groups that have committed offsets of a topic, and how far behind they are in it."""
+    from mainstem.gateway.topics.topic_json import consuming_group_json
+
+    with connect(bootstrap) as log:
+        found = log.cluster_admin.topic_groups(topic)
+    if json:
+        groups = [consuming_group_json(each, with_partitions=True) for each in found.groups]
+        out_json({"topic": topic, "groups": groups, "complete": found.is_complete})
+        return
+    if found.groups:
+        out_rows([{"group": each.name, "state": each.state, "lag": each.lag} for each in found.groups])
+    else:
+        out("no group has committed offsets of this topic")
+    if not found.is_complete:
+        note("there are more groups than are looked at")
 
 
 @app.command()
@@ -130,6 +172,41 @@ def delete(
         out_json({"deleted": topic})
     else:
         out(f"deleted {topic}")
+
+
+@app.command("delete-records")
+def delete_records(
+    topic: Name,
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="WHERE", help="Delete what is before: an offset, a position, a time or latest."),
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go, and delete nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
+    json: options.Json = False,
+) -> None:
+    """Delete the oldest records of a topic, for good; the others keep their offsets."""
+    from mainstem.gateway.topics.reads import moment
+    from mainstem.gateway.topics.topic_json import deletion_json
+    from mainstem.model import Position
+
+    where = moment(to, topic)
+    with connect(bootstrap) as log:
+        admin = log.cluster_admin
+        deletions = admin.plan_record_deletion(topic, where)
+        if not dry_run:
+            if not yes:
+                confirm(f"Delete {sum(each.offsets for each in deletions):,} offsets of {topic} with their records?")
+            to_here = Position({each.topic_partition: each.after for each in deletions})
+            deletions = admin.delete_records(topic, to_here)
+    rows, offsets = [deletion_json(each) for each in deletions], sum(each.offsets for each in deletions)
+    if json:
+        out_json({"topic": topic, "executed": not dry_run, "offsets": offsets, "partitions": rows})
+        return
+    out_rows(rows)
+    if dry_run:
+        note("nothing was deleted; leave --dry-run out to do it")
 
 
 def _rows(log: Log, names: Sequence[str]) -> list[dict[str, Any]]:

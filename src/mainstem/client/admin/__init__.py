@@ -3,5 +3,7 @@
 * ``access_admin``: users and ACLs
 * ``cluster_admin``: brokers, their settings, and topics at a glance
 * ``group_admin``: groups: describe, delete, set offsets
+* ``record_deletion``: delete the oldest records of a topic
+* ``topic_consumers``: the groups that read a topic
 * ``inventory``: sizes and ends of all topics in five requests
 """

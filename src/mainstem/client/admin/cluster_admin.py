@@ -10,8 +10,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from mainstem.client.admin.inventory import TopicSummary, inventory
-from mainstem.client.read.start import partitions_of
-from mainstem.client.wire.admin.configs import BrokerSetting, broker_settings
+from mainstem.client.admin.record_deletion import RecordDeletion, delete_planned, plan_deletion
+from mainstem.client.admin.topic_consumers import TopicGroups, topic_groups
+from mainstem.client.read.start import Moment, partitions_of
+from mainstem.client.wire.admin.configs import BrokerSetting, TopicSetting, broker_settings, topic_settings
+from mainstem.client.wire.admin.partitions import PartitionDetails, partition_sizes, partition_states
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.cluster.topics import set_partition_count, set_topic_configs, topic_configs
 
@@ -98,3 +101,49 @@ class ClusterAdmin:
             had = len(partitions_of(client, [topic]))
             set_partition_count(client, topic, count, validate_only=validate_only)
         return had
+
+    def topic_settings(self, topic: str) -> list[TopicSetting]:
+        """Every config of a topic, by name, with its source, its default and its description.
+
+        Raises UnknownTopicError.
+        """
+        with self._borrow() as client:
+            return topic_settings(client, topic)
+
+    def topic_size_bytes(self, topic: str) -> int | None:
+        """The bytes of a topic on disk; None where the brokers do not tell. Raises UnknownTopicError."""
+        with self._borrow() as client:
+            numbers = [tp.partition for tp in partitions_of(client, [topic])]
+            sizes = partition_sizes(client, topic, numbers)
+        return sum(sizes.values()) if sizes else None
+
+    def partitions(self, topic: str, *, after: int = -1, limit: int = 10_000) -> tuple[list[PartitionDetails], int]:
+        """The partitions of a topic: ends, size, leader, the time of the newest record; and how many there are.
+
+        At most ``limit`` of them, with numbers above ``after``. Raises UnknownTopicError.
+        """
+        with self._borrow() as client:
+            return partition_states(client, topic, after, limit)
+
+    def topic_groups(self, topic: str) -> TopicGroups:
+        """The groups that have committed offsets of a topic, with their lag in it. Raises UnknownTopicError."""
+        with self._borrow() as client:
+            return topic_groups(client, topic)
+
+    def plan_record_deletion(self, topic: str, to: Moment) -> list[RecordDeletion]:
+        """The deletion of all records of a topic before ``to``, partition by partition. Changes nothing.
+
+        Of a position only the partitions that it names. Raises UnknownTopicError, OffsetOutOfRangeError,
+        PositionError.
+        """
+        with self._borrow() as client:
+            return plan_deletion(client, topic, to)
+
+    def delete_records(self, topic: str, to: Moment) -> list[RecordDeletion]:
+        """Delete all records of a topic before ``to``, for good; return the deletions.
+
+        Positions stay as they are: offsets are never used again. Raises as ``plan_record_deletion``, and
+        AuthorizationError, InputError for an internal topic, ConfigError for one that is only compacted (Apache Kafka).
+        """
+        with self._borrow() as client:
+            return delete_planned(client, topic, plan_deletion(client, topic, to))

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from mainstem.client.wire.admin.partitions import partition_sizes
 from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, WireClient
 from mainstem.client.wire.cluster.metadata import TopicMetadata
 from mainstem.errors import UnknownTopicError
 from mainstem.model import Position, TopicPartition
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from mainstem.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 
 _TOPIC_RESOURCE: Final = 2
 _CLEANUP: Final = "cleanup.policy"
@@ -67,19 +67,9 @@ def _partitions(topic: TopicMetadata) -> list[TopicPartition]:
 
 
 def _sizes(client: WireClient) -> dict[str, int]:
-    """Bytes on disk, of the largest replica of each partition; what a broker does not tell us is left out."""
-    largest: dict[TopicPartition, int] = {}
-    asked = [(DescribeLogDirsRequest(topics=None), broker) for broker in sorted(client.brokers)]
-    for answer in client.request_all(asked):
-        for directory in answer.results:
-            if directory.error_code != ErrorCode.NONE:
-                continue
-            for topic in directory.topics:
-                for partition in topic.partitions:
-                    tp = TopicPartition(topic.name, partition.partition_index)
-                    largest[tp] = max(largest.get(tp, 0), partition.partition_size)
+    """Bytes on disk of each topic whose brokers tell them."""
     sizes: dict[str, int] = {}
-    for tp, size_bytes in largest.items():
+    for tp, size_bytes in partition_sizes(client).items():
         sizes[tp.topic] = sizes.get(tp.topic, 0) + size_bytes
     return sizes
 

@@ -31,6 +31,37 @@ _TOPIC: Final = _object(name=_TEXT, topic_id=_TEXT, partitions=_NUMBER, internal
 _BROKER: Final = _object(
     id=_NUMBER, address=_TEXT, controller={"type": "boolean"}, configs={"type": "array", "items": {"type": "object"}}
 )
+_NUMBER_OR_NULL: Final = {"type": ["integer", "null"]}
+_TEXT_OR_NULL: Final = {"type": ["string", "null"]}
+_BOOLEAN: Final = {"type": "boolean"}
+_PARTITION: Final = _object(
+    {"error": _TEXT},
+    partition=_NUMBER,
+    **dict.fromkeys(("beginning", "end", "committed_end", "offsets", "size_bytes", "leader"), _NUMBER_OR_NULL),
+    leader_epoch=_NUMBER,
+    newest_ms={**_NUMBER_OR_NULL, "description": "the greatest timestamp of its records"},
+)
+_TOPIC_CONFIG: Final = _object(
+    name=_TEXT,
+    value=_TEXT_OR_NULL,
+    default={**_TEXT_OR_NULL, "description": "the value after a reset"},
+    source=_TEXT,
+    set=_BOOLEAN,
+    sensitive=_BOOLEAN,
+    read_only=_BOOLEAN,
+    documentation=_TEXT,
+)
+_CONSUMING_GROUP: Final = _object(
+    group=_TEXT,
+    type=_TEXT,
+    state=_TEXT,
+    lag=_NUMBER_OR_NULL,
+    partitions={
+        "type": ["array", "null"],
+        "items": _object(partition=_NUMBER, committed=_NUMBER_OR_NULL, end=_NUMBER_OR_NULL, lag=_NUMBER_OR_NULL),
+        "description": "null after 10,000 partitions of all groups",
+    },
+)
 
 _REFERENCES: Final = {"type": "array", "items": _object(name=_TEXT, subject=_TEXT, version=_NUMBER)}
 _RESOURCE: Final = dict.fromkeys(("resourceName", "resourceNamespace", "resourceId", "resourceType"), _TEXT)
@@ -88,10 +119,35 @@ SCHEMAS: Final[dict[str, Any]] = {
                 beginning=_POSITION,
                 end=_POSITION,
                 committed_end=_POSITION,
+                size_bytes=_NUMBER_OR_NULL,
                 configs={"type": "object"},
+                set_configs={**_TEXTS, "description": "the configs that have a value of the topic's own"},
             ),
         ]
     },
+    "Partitions": _object(
+        topic=_TEXT,
+        count=_NUMBER,
+        partitions={"type": "array", "items": _PARTITION},
+        next={**_NUMBER_OR_NULL, "description": "the `after` of the question for the rest; null when this is all"},
+    ),
+    "TopicConfigs": _object(topic=_TEXT, configs={"type": "array", "items": _TOPIC_CONFIG}),
+    "TopicConsumers": _object(
+        topic=_TEXT,
+        groups={"type": "array", "items": _CONSUMING_GROUP},
+        complete={"type": "boolean", "description": "false: there are more groups than are looked at"},
+        pipelines={"type": "array", "items": _object(name=_TEXT, status=_TEXT, lag=_NUMBER_OR_NULL)},
+        views={"type": "array", "items": _object(name=_TEXT, kind=_TEXT, state=_TEXT, lag=_NUMBER_OR_NULL)},
+    ),
+    "Deletions": _object(
+        topic=_TEXT,
+        executed=_BOOLEAN,
+        offsets=_NUMBER,
+        partitions={
+            "type": "array",
+            "items": _object(partition=_NUMBER, before=_NUMBER, after=_NUMBER, offsets=_NUMBER),
+        },
+    ),
     "Pending": _object(id=_TEXT, status={"const": "pending"}, position=_POSITION),
     "Answered": _object(
         id=_TEXT,

@@ -34,6 +34,26 @@ class ConfirmQuery(NoQuery):
     confirm: str = Field("", description="the name of the topic or group again")
 
 
+class RecordDeletionQuery(ConfirmQuery):
+    """The records that are deleted: all before ``to``."""
+
+    to: str = Field(
+        description="delete what is before it: an offset (in every partition), a position (in the partitions that it "
+        "names), a time (ISO 8601), or `latest`",
+        examples=["17", _POSITION_EXAMPLE, "2013-01-01T10:00:00Z"],
+    )
+    dry_run: bool = Field(False, description="show how many offsets would go, and delete nothing")
+
+
+class PartitionsQuery(NoQuery):
+    """The partitions that are shown."""
+
+    after: int = Field(
+        -1, ge=-1, le=2**31 - 1, description="only partitions after this one: the `next` of the answer before"
+    )
+    limit: int = Field(1_000, ge=1, le=10_000)
+
+
 class WaitQuery(NoQuery):
     """How fresh the answer has to be, and how long to wait for that."""
 

@@ -37,6 +37,7 @@ from mainstem.gateway.streams.event_stream import Streams
 from mainstem.gateway.streams.stream_routes import stream_router
 from mainstem.gateway.topics.dead_letter_routes import dead_letter_router
 from mainstem.gateway.topics.topic_changes import topic_changes_router
+from mainstem.gateway.topics.topic_details import topic_details_router
 from mainstem.gateway.topics.topic_routes import topic_router
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.gateway.views.view_routes import view_router
@@ -72,6 +73,7 @@ def create_app(
     streams.at_end(requests.end)
     routers = (
         topic_router(log),
+        topic_details_router(log, views.statuses),
         topic_changes_router(log),
         dead_letter_router(log),
         requests.router(),

@@ -19,8 +19,9 @@ from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.http.bodies import read_json
 from mainstem.gateway.http.description import Answers, Success, success
 from mainstem.gateway.http.json_responses import json_response
-from mainstem.gateway.http.queries import ConfirmQuery, NoQuery
-from mainstem.gateway.topics.topic_json import topic_json
+from mainstem.gateway.http.queries import ConfirmQuery, NoQuery, RecordDeletionQuery
+from mainstem.gateway.topics.reads import moment
+from mainstem.gateway.topics.topic_json import deletion_json, topic_json
 from mainstem.gateway.topics.topic_routes import check_name
 from mainstem.model import is_topic_name
 
@@ -89,7 +90,33 @@ def topic_changes_router(log: Log) -> Routes:
         await workers.run(log.delete_topic, topic)
         return json_response({"deleted": topic})
 
+    _add_record_deletion(router, log, workers)
     return router
+
+
+def _add_record_deletion(router: Routes, log: Log, workers: Workers) -> None:
+    @router.declare(
+        "DELETE",
+        "/topics/{topic}/records",
+        "Delete the oldest records of a topic, up to an offset, a position or a time",
+        ADMIN_TOPIC,
+        Answers((Success(200, "The deletions", "Deletions"),), (416,)),
+    )
+    async def delete_records(topic: str, query: Annotated[RecordDeletionQuery, Query()]) -> Response:
+        check_name(topic)
+        to, admin = moment(query.to, topic), log.cluster_admin
+        if not query.dry_run:
+            require_confirmation(query.confirm, topic, "the oldest records of ")
+        work = admin.plan_record_deletion if query.dry_run else admin.delete_records
+        deletions = await workers.run(work, topic, to)
+        return json_response(
+            {
+                "topic": topic,
+                "executed": not query.dry_run,
+                "offsets": sum(each.offsets for each in deletions),
+                "partitions": [deletion_json(each) for each in deletions],
+            }
+        )
 
 
 def _add_configs_and_partitions(router: Routes, log: Log, workers: Workers) -> None:
@@ -130,7 +157,7 @@ def _add_configs_and_partitions(router: Routes, log: Log, workers: Workers) -> N
         return json_response(shown)
 
 
-def require_confirmation(given: str, name: str) -> None:
-    """Raise InputError unless the caller has given the name again."""
+def require_confirmation(given: str, name: str, deleted: str = "") -> None:
+    """Raise InputError unless the caller has given the name again. ``deleted``: what of it goes."""
     if given != name:
-        raise InputError(f"this deletes {name[:300]!r} for good: say confirm={name[:300]} to do it")
+        raise InputError(f"this deletes {deleted}{name[:300]!r} for good: say confirm={name[:300]} to do it")

@@ -6,7 +6,11 @@ from typing import Any
 
 from mainstem.client.admin.group_admin import GroupDescription, OffsetChange
 from mainstem.client.admin.inventory import TopicSummary
+from mainstem.client.admin.record_deletion import RecordDeletion
+from mainstem.client.admin.topic_consumers import TopicGroup
 from mainstem.client.log import GroupInfo, TopicDescription, TopicInfo
+from mainstem.client.wire.admin.configs import TopicSetting
+from mainstem.client.wire.admin.partitions import PartitionDetails
 
 
 def topic_json(info: TopicInfo) -> dict[str, Any]:
@@ -19,15 +23,78 @@ def topic_json(info: TopicInfo) -> dict[str, Any]:
     }
 
 
-def description_json(described: TopicDescription) -> dict[str, Any]:
-    """A topic with what it holds and its configs."""
+def description_json(described: TopicDescription, size_bytes: int | None) -> dict[str, Any]:
+    """A topic with what it holds and its configs; ``set_configs`` names those with a value of its own."""
     return {
         **topic_json(described.info),
         "offsets": described.offsets,
         "beginning": str(described.beginning),
         "end": str(described.end),
         "committed_end": str(described.committed_end),
+        "size_bytes": size_bytes,
         "configs": dict(described.configs),
+        "set_configs": sorted(described.set_configs),
+    }
+
+
+def partition_state_json(state: PartitionDetails) -> dict[str, Any]:
+    """One partition; ``error`` only where its offsets are not known."""
+    known = state.beginning is not None and state.end is not None
+    return {
+        "partition": state.topic_partition.partition,
+        "beginning": state.beginning,
+        "end": state.end,
+        "committed_end": state.committed_end,
+        "offsets": state.end - state.beginning if known else None,  # type: ignore[operator]
+        "size_bytes": state.size_bytes,
+        "leader": state.leader_id,
+        "leader_epoch": state.leader_epoch,
+        "newest_ms": state.newest_ms,
+        **({} if state.error is None else {"error": state.error}),
+    }
+
+
+def topic_setting_json(setting: TopicSetting) -> dict[str, Any]:
+    """A config of a topic. ``set``: it has a value of the topic's own."""
+    return {
+        "name": setting.name,
+        "value": setting.value,
+        "default": setting.default,
+        "source": setting.source,
+        "set": setting.is_set,
+        "sensitive": setting.is_sensitive,
+        "read_only": setting.is_read_only,
+        "documentation": setting.documentation,
+    }
+
+
+def deletion_json(deletion: RecordDeletion) -> dict[str, Any]:
+    """The deletion of records in one partition."""
+    return {
+        "partition": deletion.topic_partition.partition,
+        "before": deletion.before,
+        "after": deletion.after,
+        "offsets": deletion.offsets,
+    }
+
+
+def consuming_group_json(group: TopicGroup, *, with_partitions: bool) -> dict[str, Any]:
+    """A group with its lag in one topic; ``partitions`` is null when it is left out."""
+    partitions = [
+        {
+            "partition": each.topic_partition.partition,
+            "committed": each.committed,
+            "end": each.end,
+            "lag": each.lag,
+        }
+        for each in group.progress
+    ]
+    return {
+        "group": group.name,
+        "type": group.kind,
+        "state": group.state,
+        "lag": group.lag,
+        "partitions": partitions if with_partitions else None,
     }
 
 

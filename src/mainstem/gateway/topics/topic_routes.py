@@ -58,13 +58,14 @@ def topic_router(log: Log) -> Routes:
     @router.declare(
         "GET",
         "/topics/{topic}",
-        "One topic: partitions, where they begin and end, settings",
+        "One topic: partitions, where they begin and end, size, settings",
         READ_TOPIC,
         success("The topic", "TopicDescription"),
     )
     async def describe(topic: str, _: Annotated[NoQuery, Query()]) -> Response:
         check_name(topic)
-        return json_response(description_json(await readers.run(log.describe_topic, topic)))
+        described = await readers.run(log.describe_topic, topic)
+        return json_response(description_json(described, await readers.run(log.cluster_admin.topic_size_bytes, topic)))
 
     @router.declare(
         "GET",

@@ -1,16 +1,30 @@
-"""The brokers' settings by the Kafka protocol; functions over a ``WireClient``, whose contract they have."""
+"""The settings of brokers and topics by the Kafka protocol: functions over a ``WireClient``, with its contract."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mainstem.client.failures import error_of
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.protocol.errors import ErrorCode
-from mainstem.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from mainstem.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+)
 
+_TOPIC_RESOURCE: Final = 2
 _BROKER_RESOURCE: Final = 4
+_OF_TOPIC: Final = 1
+_UNITS_OF_BROKER: Final = {
+    "retention.ms": "log.retention",
+    "segment.ms": "log.roll",
+    "segment.jitter.ms": "log.roll.jitter",
+}
+_UNITS_MS: Final = {"ms": 1, "minutes": 60_000, "hours": 3_600_000}
+"""The first that a broker sets counts."""
 _SOURCES: Final = {
     1: "topic",
     2: "broker, changed while it runs",
@@ -54,3 +68,74 @@ def broker_settings(client: WireClient, broker_id: int) -> list[BrokerSetting]:
             for entry in result.configs
         ]
     return sorted(settings, key=lambda setting: setting.name)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSetting:
+    """One config of a topic. ``default`` is the value without a value of the topic's own; None where it is not known.
+
+    The value of a ``sensitive`` one is always None.
+    """
+
+    name: str
+    value: str | None
+    default: str | None
+    source: str
+    is_set: bool
+    is_sensitive: bool
+    is_read_only: bool
+    documentation: str
+
+
+def topic_settings(client: WireClient, topic: str) -> list[TopicSetting]:
+    """Every config of a topic, by name. Raises UnknownTopicError, AuthorizationError, LogUnavailableError."""
+    resource = DescribeConfigsResource(resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=None)
+    request = DescribeConfigsRequest(resources=[resource], include_synonyms=True, include_documentation=True)
+    settings: list[TopicSetting] = []
+    for result in client.request(request, resends=True).results:
+        if result.error_code != ErrorCode.NONE:
+            raise error_of(result.error_code, f"topic {topic!r} cannot be described", result.error_message)
+        settings += [
+            TopicSetting(
+                entry.name,
+                None if entry.is_sensitive else entry.value,
+                None if entry.is_sensitive else _default_of(entry),
+                _SOURCES.get(entry.config_source, "unknown"),
+                entry.config_source == _OF_TOPIC,
+                entry.is_sensitive,
+                entry.read_only,
+                entry.documentation or "",
+            )
+            for entry in result.configs
+        ]
+    missing = [each.name for each in settings if each.default is None and each.name in _UNITS_OF_BROKER]
+    defaults = _broker_defaults(client, missing) if missing else {}
+    settings = [replace(each, default=defaults.get(each.name, each.default)) for each in settings]
+    return sorted(settings, key=lambda setting: setting.name)
+
+
+def _default_of(entry: DescribeConfigsResourceResult) -> str | None:
+    """The value that holds without one of the topic's own: the first of the sources behind it."""
+    if entry.config_source != _OF_TOPIC:
+        return entry.value
+    return next((synonym.value for synonym in entry.synonyms if synonym.source != _OF_TOPIC), None)
+
+
+def _broker_defaults(client: WireClient, names: Sequence[str]) -> dict[str, str]:
+    """The defaults that a broker has in several units, e.g. ``log.retention.hours``; none where it may not be asked."""
+    wanted = [f"{_UNITS_OF_BROKER[name]}.{unit}" for name in names for unit in _UNITS_MS]
+    broker_id = next(iter(client.brokers), None)
+    if broker_id is None:
+        return {}
+    resource = DescribeConfigsResource(
+        resource_type=_BROKER_RESOURCE, resource_name=str(broker_id), configuration_keys=wanted
+    )
+    [result] = client.request(DescribeConfigsRequest(resources=[resource]), broker_id, resends=True).results
+    values = {entry.name: entry.value for entry in result.configs if entry.value}
+    defaults: dict[str, str] = {}
+    for name in names:
+        for unit, unit_ms in _UNITS_MS.items():
+            value = values.get(f"{_UNITS_OF_BROKER[name]}.{unit}")
+            if value is not None and name not in defaults:
+                defaults[name] = str(int(value) * unit_ms) if int(value) > 0 else value
+    return defaults

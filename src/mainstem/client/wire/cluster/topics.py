@@ -12,13 +12,19 @@ from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from mainstem.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from mainstem.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from mainstem.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+)
 from mainstem.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 
+SET_ON_TOPIC = 1
+"""The source of a config that has a value of the topic's own (Kafka's DYNAMIC_TOPIC_CONFIG)."""
 _TOPIC_RESOURCE = 2
 _SET, _RESET = 0, 1  # Kafka's SET and DELETE
 _BROKERS_DEFAULT = -1
@@ -71,17 +77,24 @@ def delete_topic(client: WireClient, name: str) -> None:
 
 def topic_configs(client: WireClient, name: str, keys: Iterable[str] | None = None) -> dict[str, str | None]:
     """The topic's configs by name, or those of ``keys`` alone; a secret is None. Raises UnknownTopicError."""
+    return {entry.name: entry.value for entry in topic_config_entries(client, name, keys)}
+
+
+def topic_config_entries(
+    client: WireClient, name: str, keys: Iterable[str] | None = None
+) -> list[DescribeConfigsResourceResult]:
+    """The topic's configs with their sources (``SET_ON_TOPIC``, or a default). Raises UnknownTopicError."""
     resource = DescribeConfigsResource(
         resource_type=_TOPIC_RESOURCE,
         resource_name=name,
         configuration_keys=None if keys is None else list(keys),
     )
-    configs: dict[str, str | None] = {}
+    entries: list[DescribeConfigsResourceResult] = []
     for result in client.request(DescribeConfigsRequest(resources=[resource])).results:
         if result.error_code != ErrorCode.NONE:
             raise error_of(result.error_code, f"topic {name!r} cannot be described", result.error_message)
-        configs.update({entry.name: entry.value for entry in result.configs})
-    return configs
+        entries += result.configs
+    return entries
 
 
 def set_topic_configs(

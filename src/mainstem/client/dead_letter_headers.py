@@ -2,7 +2,7 @@
 
 One format for the Spark source, the pipelines' outputs and the views. A dead letter has its record's key and value as
 far as they fit, and these headers after the record's own. ``pipeline_topic`` and ``view_topic`` name the topics, and
-``Owner`` reads these names. Pure functions.
+``LetterOwner`` reads these names. Pure functions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TOPICS: Final = {"pipeline": "__mainstem_dead_letters.", "view": "__mainstem_vi
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class LetterOwner:
     """The pipeline or view that a topic of dead letters belongs to. ``kind``: ``pipeline`` or ``view``."""
 
     kind: str
@@ -26,7 +26,7 @@ class Owner:
     name: str
 
     @classmethod
-    def of(cls, topic: str) -> Owner | None:
+    def of(cls, topic: str) -> LetterOwner | None:
         """Read the name of a topic; None if it is not one of dead letters."""
         for kind, prefix in _TOPICS.items():
             app, dot, name = topic.removeprefix(prefix).partition(".")

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
-from mainstem.client.dead_letter_headers import PREFIX, Owner
+from mainstem.client.dead_letter_headers import PREFIX, LetterOwner
 from mainstem.client.handled_letters import HandledLetters, Ranges, is_in
 from mainstem.client.log import Log, TopicInfo
 from mainstem.errors import InputError, UnknownTopicError
@@ -76,7 +76,7 @@ class LetterGroup:
     """The letters of one topic that have one reason. ``error``: that of the newest of them."""
 
     topic: str
-    owner: Owner
+    owner: LetterOwner
     reason: str
     letters: int = 0
     unhandled: int = 0
@@ -106,7 +106,7 @@ class LetterTopic:
     """The dead letters of one view or pipeline. ``is_partial``: there are older ones, or more that are not read yet."""
 
     topic: str
-    owner: Owner
+    owner: LetterOwner
     groups: tuple[LetterGroup, ...]
     is_partial: bool
 
@@ -124,7 +124,7 @@ class LetterTopic:
 class _Index:
     """The newest letters of one topic, in the order in which they were read."""
 
-    def __init__(self, info: TopicInfo, owner: Owner, letters_max: int) -> None:
+    def __init__(self, info: TopicInfo, owner: LetterOwner, letters_max: int) -> None:
         self.topic_id: UUID = info.topic_id
         self.owner = owner
         self.letters: deque[DeadLetter] = deque(maxlen=letters_max)
@@ -230,7 +230,7 @@ class DeadLetters:
 
     def _read_on(self) -> None:
         infos = self._log.topics()
-        owners = {name: owner for name in infos if (owner := Owner.of(name)) is not None}
+        owners = {name: owner for name in infos if (owner := LetterOwner.of(name)) is not None}
         names = sorted(owners)[:_TOPICS_MAX]
         letters_max = min(LETTERS_MAX, max(_FEWEST_LETTERS, _ALL_LETTERS_MAX // max(1, len(names))))
         known = self._indexes

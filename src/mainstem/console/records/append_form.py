@@ -17,7 +17,7 @@ from mainstem.console.frame import Page
 from mainstem.console.gateway_client import GatewayError
 from mainstem.console.parts import card, position, problem, text
 from mainstem.console.records.bulk_append import BulkAppend
-from mainstem.console.records.record_fields import FieldError, RecordDraft, RecordFields
+from mainstem.console.records.record_fields import FieldError, NewRecordFields, RecordDraft
 from mainstem.console.requests import ConsoleRequest, path
 
 OnAppended = Callable[[str], Awaitable[None]]
@@ -35,7 +35,7 @@ class RecordAppender:
         self.columns: dict[str, str] = {}
         with ui.element("form") as form:
             form.on("submit.prevent", self._append)
-            self.fields = RecordFields(topic)
+            self.fields = NewRecordFields(topic)
             with ui.element("div").classes("bar spaced"):
                 ui.button("Append").props("unelevated no-caps type=submit")
                 ui.button("Check", on_click=self._check).props("outline no-caps type=button")

@@ -1,4 +1,4 @@
-"""``RecordFields``: the fields of one record to append: key, value, headers, partition, time, conditions.
+"""``NewRecordFields``: the fields of one record to append: key, value, headers, partition, time, conditions.
 
 ``RecordDraft`` is what fills them, of a record that the gateway has shown. Used by one page.
 """
@@ -54,7 +54,7 @@ class RecordDraft:
         return cls(record.get("key") or "", shown, is_tombstone, headers, idempotency_key, note)
 
 
-class RecordFields:
+class NewRecordFields:
     """The fields, and the request that they make."""
 
     def __init__(self, topic: str) -> None:

@@ -27,6 +27,7 @@ from tests.examples.serving import serving
 from tests.house.command_lines import words_of
 from tests.house.pages import ROOT, Block, blocks_of, first_of, lines_of_shell, reason_of
 
+pytestmark = pytest.mark.slow
 LEARN = ("1-a-log.md", "2-keys-and-partitions.md", "3-a-view.md", "6-when-things-break.md", "7-test-it.md")
 WITH_AN_APP = [*(f"docs/learn/{each}" for each in LEARN), "docs/howto/alert.md"]
 WITH_AN_APP += ["docs/reference/views.md", "docs/reference/lake.md"]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NAMES_MAX: Final = 5_000
 
 Target = tuple[str, str, str]
-"""What a page is of, its name, and its address."""
+"""The kind of a page (topic, view, …), its name and its address."""
 
 
 def add(this: Page) -> None:

@@ -170,7 +170,7 @@ class StreamQuery(NoQuery):
 
 
 class SearchRecordsQuery(NoQuery):
-    """What to look for in a topic's records, where, and for how long."""
+    """A search: its conditions, its range and its limits."""
 
     text: str | None = Field(
         None, max_length=1_000, description="a text in key, value or headers, in any case", examples=["F0042"]

@@ -36,7 +36,7 @@ _STEP_BYTES: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class SearchRange:
-    """What to look through, and when to end. ``start`` and ``end`` are in the form that ``moment`` parses."""
+    """The range of a search, and its limits. ``start`` and ``end`` are in the form that ``moment`` parses."""
 
     topic: str
     start: str

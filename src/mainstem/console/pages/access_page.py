@@ -26,9 +26,7 @@ async def show(client: GatewayClient, tab: str, who: str) -> None:
                 shown = link(label, f"/console/access?tab={name}", "tab here" if name == chosen else "tab")
                 if name == chosen:
                     shown.props["aria-current"] = "page"
-        refresh = _built(this, chosen, who).refresh
-        await this.fill(refresh)
-        this.every(refresh, _REFRESH_S)
+        this.every(_built(this, chosen, who).refresh, _REFRESH_S)
 
 
 def _built(this: Page, tab: str, who: str) -> UsersTab | AclsTab | TokensTab:

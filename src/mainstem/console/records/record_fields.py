@@ -32,7 +32,7 @@ class FieldError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RecordDraft:
-    """What fills the fields. ``note``: what could not be taken over."""
+    """The content of the fields. ``note``: what could not be taken over."""
 
     key: str = ""
     value: str = ""

@@ -150,7 +150,7 @@ class StreamQuery(NoQuery):
 
 
 class SearchRecordsQuery(NoQuery):
-    """What to look for in a topic's records, where, and for how long."""
+    """A search through a topic's records: its conditions, its range, its bounds."""
 
     text: str | None = Field(
         None, max_length=1_000, description="a text in key, value or headers, in any case", examples=["F0042"]

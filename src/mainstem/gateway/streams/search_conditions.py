@@ -68,7 +68,7 @@ class FieldComparison:
 
 @dataclass(frozen=True, slots=True)
 class SearchConditions:
-    """What a record must have. ``text`` is in lower case; empty: any."""
+    """The conditions that a record must meet. ``text`` is in lower case; empty: any."""
 
     text: str
     comparisons: tuple[FieldComparison, ...]

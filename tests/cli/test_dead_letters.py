@@ -1,4 +1,4 @@
-"""``mainstem dead-letters``: what a view could not use is listed, shown and marked."""
+"""``mainstem dead-letters``: the dead letters of a view are listed, shown and marked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a view could not use is found, mended, appended again and marked, all in the console."""
+"""A record that a view could not use is found, mended, appended again and marked, all in the console."""
 
 from __future__ import annotations
 

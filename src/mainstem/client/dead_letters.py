@@ -301,7 +301,7 @@ def group_id(reason: str) -> str:
 
 
 def place_text(letter: DeadLetter) -> str:
-    """Where a letter is in its topic: ``partition:offset``."""
+    """The place of a letter in its topic: ``partition:offset``."""
     return f"{letter.place.partition}:{letter.offset}"
 
 

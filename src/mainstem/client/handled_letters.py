@@ -137,7 +137,7 @@ def is_in(ranges: Ranges, offset: int) -> bool:
 
 
 def _ranges_of(key: str, record: Record) -> Ranges | None:
-    """The ranges of a record; None for what is not one of ours: any client may append to the topic."""
+    """The ranges of a record; None for a record of another form: any client may append to the topic."""
     topic_id, _, partition = key.rpartition("/")
     try:
         UUID(topic_id)

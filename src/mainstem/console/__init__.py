@@ -6,6 +6,7 @@
 * ``pages``: one module for each page
 * ``query_boxes``: one module for each kind of view
 * ``records``: records of a topic
+* ``topic``: the tabs of a topic's page, and the dialogs that change topics
 * ``flow``: the flow from topics to views
 * ``frame``, ``parts``, ``charts``, ``formats``: what pages are made of
 * ``gateway_client``, ``requests``, ``listing``: requests to the gateway

@@ -27,6 +27,7 @@ PAGES = (
     "/",
     "/console/topics",
     "/console/topics/con-flights",
+    *(f"/console/topics/con-flights?tab={tab}" for tab in ("partitions", "consumers", "schema", "configs", "about")),
     "/console/pipelines",
     "/console/pipelines/con-count",
     "/console/views",

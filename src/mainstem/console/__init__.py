@@ -8,6 +8,7 @@
 * ``workbench``: SQL over all views
 * ``time_machine``: the past of a view
 * ``records``: records of a topic
+* ``topic``: the tabs of a topic's page, and the dialogs that change topics
 * ``flow``: the flow from topics to views
 * ``groups``: what a group belongs to, and its reset
 * ``confirmation``: the question before a deletion

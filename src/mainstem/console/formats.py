@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 NOTHING = "–"
@@ -137,6 +138,36 @@ def _in_units(number: int, units: tuple[tuple[str, int], ...]) -> str:
         unit, size_of_unit = next((unit, each) for unit, each in units if number >= each)
         return f"about {number / size_of_unit:,.1f} {unit}{'s' if unit == 'day' else ''}"
     return f"{whole:,} {unit}{'s' if unit == 'day' and whole != 1 else ''}"
+
+
+_TIME = re.compile(r"(\d{1,12}(?:\.\d{1,3})?)\s*([a-z]*)")
+_TIME_UNITS_MS = {
+    **dict.fromkeys(("ms", "milliseconds"), 1),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1_000),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+    **dict.fromkeys(("w", "week", "weeks"), 604_800_000),
+}
+
+
+def milliseconds(words: str) -> int | None:
+    """The milliseconds that ``36 h`` or ``10 days`` are; None for other text."""
+    found = _TIME.fullmatch(words.strip().lower())
+    unit_ms = _TIME_UNITS_MS.get(found[2]) if found is not None else None
+    return None if found is None or unit_ms is None else round(float(found[1]) * unit_ms)
+
+
+def retention(configs: Mapping[str, str | None]) -> str:
+    """How long a topic keeps its records, in words: ``7 days, 1 GiB a partition``."""
+    policy = configs.get("cleanup.policy") or ""
+    if policy and "delete" not in policy:
+        return "latest of each key"
+    words = [setting("retention.ms", configs.get("retention.ms")).partition(" (")[0]]
+    limit = configs.get("retention.bytes")
+    if limit is not None and limit.isdecimal():
+        words.append(f"{setting('retention.bytes', limit).partition(' (')[0]} a partition")
+    return ", ".join(words)
 
 
 _PLACE = re.compile(r"\(line (\d{1,6}), column (\d{1,6})\)")

@@ -98,7 +98,7 @@ class Page:
 
     def every(self, refresh: Refresh, seconds: float = _REFRESH_S) -> None:
         """Refresh as soon as the browser is connected and every ``seconds``, for as long as it is."""
-        ui.timer(seconds, lambda: self._guarded(refresh), immediate=True)
+        ui.timer(seconds, lambda: self.guarded(refresh), immediate=True)
 
     async def fill(self, refresh: Refresh) -> None:
         """Refresh while the page is built, for a page whose buttons the first refresh would move.
@@ -109,10 +109,11 @@ class Page:
         self._is_built_now = True
         with suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_S):
-                await self._guarded(refresh)
+                await self.guarded(refresh)
         self._is_built_now = False
 
-    async def _guarded(self, refresh: Refresh) -> None:
+    async def guarded(self, refresh: Refresh) -> None:
+        """Refresh; an error of the gateway goes to the banner."""
         try:
             await refresh()
         except GatewayError as error:

@@ -89,6 +89,15 @@ def _command(method: str, segments: list[str], asked: ConsoleRequest) -> list[st
             return [what, "list"]
         case "GET", ["topics", topic]:
             return ["topics", "describe", topic]
+        case "GET", ["topics", topic, "partitions" | "consumers" as what]:
+            return ["topics", what, topic]
+        case "DELETE", ["topics", topic]:
+            return ["topics", "delete", topic]
+        case "DELETE", ["topics", topic, "records"]:
+            dry_run = ["--dry-run"] if asked.query.get("dry_run") else []
+            return ["topics", "delete-records", topic, *_options(asked, "to"), *dry_run]
+        case "POST" | "PATCH", ["topics", *rest] if isinstance(asked.body, Mapping):
+            return _topic_command(rest, asked.body)
         case "GET", ["topics", topic, "records"] if "partition" not in asked.query:
             return ["read", topic, *_options(asked, "from", "to", "key", "limit"), "--json"]
         case "POST", ["views", view, "sql"] if isinstance(asked.body, Mapping) and not asked.body.get("explain"):
@@ -113,6 +122,20 @@ def _command(method: str, segments: list[str], asked: ConsoleRequest) -> list[st
             return ["users", "remove", user]
         case "POST", ["views", view, "rebuild"]:
             return ["views", "rebuild", view, *_options(asked, "from")]
+    return None
+
+
+def _topic_command(rest: list[str], body: Mapping[str, Any]) -> list[str] | None:
+    """The command that creates or alters a topic as a request's body says."""
+    configs = [f"--config={name}={value}" for name, value in {**body.get("configs", {}), **body.get("set", {})}.items()]
+    partitions = [f"--partitions={body['partitions']}"] if body.get("partitions") else []
+    dry_run = ["--dry-run"] if body.get("dry_run") else []
+    match rest:
+        case []:
+            return ["topics", "create", str(body["name"]), *partitions, *configs]
+        case [topic, "configs" | "partitions"]:
+            resets = [f"--reset={name}" for name in body.get("reset", ())]
+            return ["topics", "alter", topic, *partitions, *configs, *resets, *dry_run]
     return None
 
 

@@ -1,77 +1,81 @@
-"""``/console/topics/{topic}``: what a topic holds, its records, a form that appends one, and its configs."""
+"""``/console/topics/{topic}``: a topic in tabs: records, partitions, consumers, schema, configs, about."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol
 
 from nicegui import ui
 
-from mainstem.console.formats import NOTHING, count, rate, setting
 from mainstem.console.frame import Page, page
 from mainstem.console.gateway_client import GatewayClient
-from mainstem.console.listing import total
-from mainstem.console.parts import card, column, figure, position, search_field, set_rows, table, text
-from mainstem.console.rates import Rates
 from mainstem.console.records.append_form import AppendForm
 from mainstem.console.records.record_browser import RecordBrowser
 from mainstem.console.requests import ConsoleRequest, path
+from mainstem.console.topic.about_tab import AboutTab
+from mainstem.console.topic.configs_tab import ConfigsTab
+from mainstem.console.topic.consumers_tab import ConsumersTab
+from mainstem.console.topic.partitions_tab import PartitionsTab
+from mainstem.console.topic.schema_tab import SchemaTab
+from mainstem.console.topic.topic_actions import TopicActions
+from mainstem.console.topic.topic_header import TopicHeader
+from mainstem.console.topic.topic_tabs import RECORDS, show_tabs, tab_of
+
+
+class TopicTab(Protocol):
+    """A tab of the page."""
+
+    async def refresh(self, about: dict[str, Any]) -> None:
+        """Show what there is now; ``about`` is the gateway's description of the topic."""
+        ...
+
+
+_TABS: Final[dict[str, Callable[[Page, str], TopicTab]]] = {
+    "partitions": PartitionsTab,
+    "consumers": ConsumersTab,
+    "schema": SchemaTab,
+    "configs": ConfigsTab,
+    "about": AboutTab,
+}
+_REFRESH_S: Final = {RECORDS: 2.0, "partitions": 3.0, "consumers": 3.0, "schema": 10.0, "configs": 10.0, "about": 3.0}
 
 
 async def show(client: GatewayClient, topic: str) -> None:
     """Build the page."""
     with page(client, topic, "Topics", (("Topics", "/console/topics"),), "Topic") as this:
-        shown = _Topic(this, topic, this.address())
-        await this.fill(shown.refresh)
-        this.every(shown.refresh)
+        address = this.address()
+        tab = tab_of(address)
+        about, header = ConsoleRequest(path("topics", topic)), TopicHeader()
+        later: list[Callable[[], Awaitable[None]]] = []
+
+        async def refresh() -> None:
+            for each in later:
+                await each()
+
+        with ui.element("div").classes("tab-row"):
+            show_tabs(topic, tab)
+            TopicActions(this, topic, lambda: this.guarded(refresh))
+        shown = _Records(this, topic, address) if tab == RECORDS else _TABS[tab](this, topic)
+
+        async def show_all() -> None:
+            described = await this.ask(about)
+            header.show(described)
+            await shown.refresh(described)
+
+        later.append(show_all)
+        await this.fill(refresh)
+        this.every(refresh, _REFRESH_S[tab])
 
 
-class _Topic:
-    """The state of the topic, refreshed while the page is open."""
+class _Records:
+    """The records, and the form that appends one."""
 
     def __init__(self, this: Page, topic: str, address: dict[str, str]) -> None:
-        self._page = this
-        self._about = ConsoleRequest(path("topics", topic))
-        self._rates = Rates()
-        with card():
-            with ui.element("div").classes("figures"):
-                self._figures = [
-                    figure(label) for label in ("Offsets", "Appended", "Partitions", "Cleanup", "Kept for")
-                ]
-            with ui.element("dl").classes("facts spaced"):
-                text("End", "", "dt")
-                with ui.element("dd"):
-                    self._end = position("")
         form = AppendForm(this, topic)
-        with card():
-            with ui.element("details"):
-                with ui.element("summary"):
-                    ui.label("Configs").classes("card-title summary-title")
-                place = ui.element("div").classes("bar")
-                columns = (column("name", "Config", classes="breaks"), column("value", "Value", classes="mono breaks"))
-                self._configs = table(columns, "name", "Configs")
-                with place:
-                    search_field("Find a config", self._configs)
         self._browser = RecordBrowser(this, topic, address)
         form.on_append(self._browser.refresh)
         self._browser.on_copy(form.fill)
 
-    async def refresh(self) -> None:
-        """Show how the topic is now."""
-        about = await self._page.ask(self._about)
-        rates = self._rates.look({"end": total(about["end"])}, time.monotonic())
-        configs = about["configs"]
-        words = (
-            count(about["offsets"]),
-            rate(rates["end"]),
-            count(about["partitions"]),
-            configs.get("cleanup.policy") or NOTHING,
-            setting("retention.ms", configs.get("retention.ms")).partition(" (")[0],
-        )
-        for shown, word in zip(self._figures, words, strict=True):
-            shown.text = word
-        self._end.text = about["end"]
-        set_rows(
-            self._configs,
-            [{"name": name, "value": setting(name, value)} for name, value in sorted(configs.items())],
-        )
+    async def refresh(self, about: dict[str, Any]) -> None:
+        """Look for new records."""
         await self._browser.look(about["beginning"], about["committed_end"])

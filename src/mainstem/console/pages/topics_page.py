@@ -13,6 +13,7 @@ from mainstem.console.health.trends import Trends, trend_column
 from mainstem.console.parts import card, column, empty, search_field, set_rows, table
 from mainstem.console.rates import Rates
 from mainstem.console.requests import path
+from mainstem.console.topic.create_topic import CreateTopicDialog
 
 _COLUMNS = (
     column("name", "Topic", href="address"),
@@ -43,10 +44,14 @@ class _Topics:
             with ui.element("div").classes("bar"):
                 place = ui.element("div")
                 self._internal = ui.checkbox("Internal topics", on_change=self._show).props("dense")
+                create = CreateTopicDialog(this)
+                ui.button("New topic …", on_click=create.open).props("unelevated no-caps dense").classes("actions")
             self._table = table(_COLUMNS, "name", "Topics").classes("cards")
             with place:
                 search_field("Find a topic", self._table, search)
-            self._empty = empty("No topics yet", "Create one, and it appears here.", "mainstem topics create NAME")
+            self._empty = empty(
+                "No topics yet", "“New topic” creates one, and so does the command.", "mainstem topics create NAME"
+            )
             self._empty.set_visibility(False)
         this.every(self._refresh)
 

@@ -1,4 +1,4 @@
-"""Runs the tests of the Spark source and sink on each PySpark that Mainstem supports: ``make spark-versions``.
+"""Runs the tests of the Spark source and sink on each older PySpark: ``make spark-versions``.
 
 Each version gets a virtual environment in a temporary directory that holds PySpark alone. The rest comes from the
 tree's ``.venv``, so that only Spark differs. The directory is removed when the tests end. A PySpark is 300 to 450 MB to

@@ -16,6 +16,7 @@ import typer
 from mainstem.cli.main import command_line
 from mainstem.client.log import Log
 from mainstem.gateway.access.limits import GatewayLimits
+from mainstem.gateway.monitoring.monitor import Monitor
 from mainstem.gateway.operation.log_metrics import LogMetrics
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.views.forwarding import ForwardingBackend
@@ -105,7 +106,8 @@ def wrong_sql(text: str) -> str | None:
 def _operations() -> list[tuple[re.Pattern[str], str, set[str]]]:
     """The gateway's routes: what their paths look like, their methods, and the names of their query parameters."""
     nowhere = LogMetrics(Path("nowhere"))
-    document = create_app(Log("127.0.0.1:1"), ForwardingBackend([]), GatewayLimits(), nowhere).openapi()
+    log, views = Log("127.0.0.1:1"), ForwardingBackend([])
+    document = create_app(log, views, GatewayLimits(), nowhere, monitor=Monitor(log, nowhere, views)).openapi()
     return [
         (
             re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path))),

@@ -73,6 +73,17 @@ CONSTANTS = {
         "gateway.monitoring.monitoring_routes:_SERIES_MAX",
         "gateway.monitoring.monitoring_routes:_POINTS_IN_ALL",
     ],
+    "dead letters known": [
+        "client.dead_letters:LETTERS_MAX",
+        "client.dead_letters:_ALL_LETTERS_MAX",
+        "client.dead_letters:GROUPS_MAX",
+    ],
+    "searches at once": [
+        "gateway.streams.topic_search:SEARCHES_MAX",
+        "gateway.streams.topic_search:BYTES_MAX",
+        "gateway.streams.search_conditions:WHERE_CHARS_MAX",
+        "gateway.streams.search_conditions:COMPARISONS_MAX",
+    ],
     "websockets of the console": ["console.console_mount:PAGES_MAX"],
     "sessions of the console": ["console.sign_in:SESSIONS_MAX"],
     "time to wait": ["views.read_options:WAIT_S", "views.read_options:WAIT_S_MAX"],

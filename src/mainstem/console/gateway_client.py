@@ -15,12 +15,12 @@ import httpx
 
 from mainstem.console.requests import ConsoleRequest
 from mainstem.console.sign_in import Sessions
-from mainstem.gateway.access.private_connections import Connection
+from mainstem.gateway.access.private_connections import PeerConnection
 from mainstem.gateway.access.request_limits import AsgiApp
 
 POLL_S = 15.0
 WORK_S = 3_600.0
-_LOCAL = Connection(is_encrypted=False, is_local=True)
+_LOCAL = PeerConnection(is_encrypted=False, is_local=True)
 _ELSEWHERE = "192.0.2.1"  # an address for documentation (RFC 5737): not this machine
 
 
@@ -40,7 +40,9 @@ class GatewayClient:
     def __init__(self, gateway: AsgiApp, sessions: Sessions, *, is_read_only: bool = False) -> None:
         self.is_read_only = is_read_only
         self._sessions = sessions
-        self._clients = {each: _client(gateway, each) for each in starmap(Connection, product((False, True), repeat=2))}
+        self._clients = {
+            each: _client(gateway, each) for each in starmap(PeerConnection, product((False, True), repeat=2))
+        }
 
     def token_name(self, cookies: Mapping[str, str]) -> str | None:
         """The name of the token that a browser with these cookies signed in with."""
@@ -56,7 +58,7 @@ class GatewayClient:
         *,
         token: str | None = None,
         timeout_s: float = POLL_S,
-        connection: Connection = _LOCAL,
+        connection: PeerConnection = _LOCAL,
     ) -> Any:
         """The answer's JSON, or its text where it is none. Raises GatewayError.
 
@@ -80,7 +82,7 @@ class GatewayClient:
         return answer.json() if answer.headers.get("content-type", "").startswith("application/json") else answer.text
 
 
-def _client(gateway: AsgiApp, connection: Connection) -> httpx.AsyncClient:
+def _client(gateway: AsgiApp, connection: PeerConnection) -> httpx.AsyncClient:
     """A client whose requests come to the gateway as if over a connection of this kind."""
     address = "127.0.0.1" if connection.is_local else _ELSEWHERE
     transport = httpx.ASGITransport(app=gateway, raise_app_exceptions=False, client=(address, 0))

@@ -45,6 +45,7 @@ def build(gateway: AsgiApp, sessions: Sessions, *, is_read_only: bool = False) -
     script = "".join((_FILES / name).read_text() for name in ("console.js", "palette.js"))
     ui.add_head_html(f"<style>{style}</style><script>{script}</script>", shared=True)
     _add_pages(client)
+    _add_operation_pages(client)
     ui.run_with(
         app,
         title="Mainstem",
@@ -95,6 +96,8 @@ def _add_pages(client: GatewayClient) -> None:
     async def sql() -> None:
         await sql_page.show(client)
 
+
+def _add_operation_pages(client: GatewayClient) -> None:
     @ui.page("/console/groups")
     async def groups() -> None:
         await groups_page.show(client)

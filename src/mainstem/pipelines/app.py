@@ -162,8 +162,7 @@ class App:
     ) -> Callable[[_Function], _Function]:
         """Declare the decorated function as a pipeline from ``inputs`` into the topic ``into``, or into several.
 
-        The function gets one Spark DataFrame for each input and gives one back for each topic of ``into``, in that
-        order; it stays callable as it is.
+        The function gets a Spark DataFrame for each input, and returns one for each topic of ``into``, in that order.
 
         Args:
             inputs: Topics, their names, or ``topic.table()``.
@@ -172,7 +171,7 @@ class App:
             mode: Spark's output mode. A topic derived by ``update`` or ``complete`` holds changing rows, so it needs a
                 key and is compacted.
             name: The pipeline's name. Without it the function's, with ``-`` for ``_``.
-            partitions: Those of topics that are not declared. Without it as many as the first streamed input has.
+            partitions: Those of topics that are not declared; by default those of the first streamed input.
             on_damaged: When input records cannot be read, the pipeline stops. With ``"skip"`` it skips them and records
                 their offsets in the progress topic.
 
@@ -183,8 +182,6 @@ class App:
             >>> @app.pipeline("flights", into="late", key="flight_id")
             ... def late(flights):
             ...     return flights.where("dep_delay > 60")
-            >>> app.pipelines["late"].outputs[0].name
-            'late'
         """
         wanted = (into,) if isinstance(into, Topic | str) else tuple(into)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,14 +55,10 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     from mainstem.gateway.access.limits import divided
     from mainstem.node.roles import HttpAccess
     from mainstem.node.stack import Stack
-    from mainstem.pipelines.changes import Choices
-    from mainstem.pipelines.load import load_app
 
     require("spark", "views", "gateway")
     of_log, of_gateway = divided(settings or (), log=bootstrap)
-    declared = load_app(app)
-    require(*(["postgres"] if declared.captures else []))
-    Choices.parse(changed or ()).require_known(declared.pipelines)
+    declared = _declared(app, changed or ())
     with stopping_cleanly(), Stack(data, note) as stack:
         ready = {"kafka": bootstrap or stack.start_log(listen, of_log)}
         deploy_app(app, ready["kafka"])
@@ -83,6 +80,18 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
         say_ready(ready, as_json=json)
         stay_up(stack)
     return DONE
+
+
+def _declared(app: Path, changed: Sequence[str]) -> App:
+    """The App of a file, for whose captures the extra is there, and whose pipelines have the names of ``changed``."""
+    from mainstem.extras import require
+    from mainstem.pipelines.changes import Choices
+    from mainstem.pipelines.load import load_app
+
+    declared = load_app(app)
+    require(*(["postgres"] if declared.captures else []))
+    Choices.parse(changed).require_known(declared.pipelines)
+    return declared
 
 
 def _start_captures(stack: Stack, app: Path, declared: App, bootstrap: str) -> None:

@@ -78,7 +78,13 @@ def _column(values: Sequence[Any], kind: str) -> pa.Array:
         if not kind and not any(isinstance(value, dict | list) for value in values):
             return pa.array(values)
     except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError):
-        pass  # a value that the type does not hold: as text
+        return _text_column(values)  # a value that the type does not hold
+    return _text_column(values)
+
+
+def _text_column(values: Sequence[Any]) -> pa.Array:
+    import pyarrow as pa
+
     return pa.array([None if value is None else _text(value) for value in values], pa.string())
 
 

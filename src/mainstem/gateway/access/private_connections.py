@@ -1,4 +1,4 @@
-"""``Connection``: passwords and new tokens pass only where others cannot listen in.
+"""``PeerConnection``: passwords and new tokens pass only where others cannot listen in.
 
 That is over TLS, or from this machine to itself. Behind a proxy on this machine its ``X-Forwarded-For`` and
 ``X-Forwarded-Proto`` count, which the server has put into the scope already. Pure functions.
@@ -13,7 +13,7 @@ from mainstem.addresses import is_loopback
 from mainstem.gateway.http.problem_responses import HttpError
 
 
-class Connection(NamedTuple):
+class PeerConnection(NamedTuple):
     """How a request or a websocket came in."""
 
     is_encrypted: bool
@@ -25,11 +25,11 @@ class Connection(NamedTuple):
         return self.is_encrypted or self.is_local
 
 
-def connection_of(scope: Mapping[str, Any]) -> Connection:
+def connection_of(scope: Mapping[str, Any]) -> PeerConnection:
     """The connection of a request or a websocket."""
     client = scope.get("client")
     is_local = client is not None and is_loopback(str(client[0]))
-    return Connection(scope.get("scheme") in ("https", "wss"), is_local)
+    return PeerConnection(scope.get("scheme") in ("https", "wss"), is_local)
 
 
 def require_private(scope: Mapping[str, Any], secret: str) -> None:

@@ -222,11 +222,12 @@ def page(
 
 
 def _identity(client: GatewayClient) -> None:
-    """Who is signed in, and whether this console changes anything."""
+    """The token that the browser signed in with, if the gateway asks for one, and whether this console changes things."""
     name = client.token_name(context.client.request.cookies)
     with _link("/console/access?tab=tokens", "identity") as made:
         made.props["title"] = "No sign-in: this gateway asks for no tokens" if name is None else f"Token {name}"
-        text(name or "no sign-in", "identity-name")
+        ui.icon("person" if name else "no_accounts").props("aria-hidden=true")
+        text(name or "no sign-in", "identity-name" if name else "said")
         if client.is_read_only:
             text("read-only", "read-only-mark")
 

@@ -19,7 +19,7 @@ from mainstem.console.requests import ConsoleRequest
 from mainstem.console.sign_in import Sessions
 from mainstem.gateway.access.access_rules import READ_VIEW, WRITE_TOPIC, AccessRules
 from mainstem.gateway.access.limits import GatewayLimits
-from mainstem.gateway.access.private_connections import Connection
+from mainstem.gateway.access.private_connections import PeerConnection
 from mainstem.gateway.access.tokens import TokenFile, grants_of, new_token, write_tokens
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.views.forwarding import ForwardingBackend
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.support.browser import NewPage
 
 PASSWORD = "correct horse"
-OPEN = Connection(is_encrypted=False, is_local=False)
+OPEN = PeerConnection(is_encrypted=False, is_local=False)
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,7 @@ def test_a_console_that_only_reads_hides_changes_and_refuses_them(
         see(page, "this console only reads")
         assert log.end("orders") == end
         answer = httpx.post(f"{url}/topics/orders/records", json={"records": [{"value": 1}]}, trust_env=False)
-        assert answer.status_code == 200, "the gateway's own clients change what they may"
+        assert answer.status_code == 201, "the gateway's own clients change what they may"
 
 
 async def _ask(client: GatewayClient, asked: ConsoleRequest, **options: Any) -> Any:

@@ -60,10 +60,10 @@ def test_a_problem_shows_in_the_header_of_every_page_and_leads_to_what_to_do(ope
 def test_the_history_is_drawn_and_lists_have_a_line(open_at: Open, stage: Stage) -> None:
     from playwright.sync_api import expect
 
-    stage.log.append("con-flights", {"flight": "F0001"}, key="F0001")
+    stage.log.append("con-dots", {"id": "history"}, key="history")
     page = open_at("/console/history?since=1h")
     expect(page.get_by_role("heading", name="Records in, records/s")).to_be_visible(timeout=20_000)
-    expect(page.get_by_role("link", name="Hour")).to_have_attribute("aria-current", "page")
+    expect(page.get_by_role("link", name="Hour", exact=True)).to_have_attribute("aria-current", "page")
     page.goto(stage.url + "/console/topics")
-    drawn_line = page.get_by_role("row", name="con-flights").get_by_role("img")
+    drawn_line = page.get_by_role("row", name="con-dots").get_by_role("img")
     expect(drawn_line).to_have_attribute("aria-label", re.compile("at most"), timeout=20_000)

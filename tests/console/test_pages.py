@@ -305,7 +305,7 @@ def test_a_key_of_dots_is_found(open_at: Open, stage: Stage) -> None:
 def test_a_view_is_rebuilt_from_each_source(open_at: Open, view: str, source: str, told: str) -> None:
     page = open_at(f"/console/views/{view}")
     page.get_by_role("button", name="Rebuild …").click()
-    page.get_by_label("From").click()
+    page.get_by_label("From", exact=True).click()
     page.get_by_role("option", name=source).click()
     page.get_by_role("button", name="Rebuild", exact=True).click()
     see(page, told)
@@ -327,7 +327,7 @@ def test_a_click_is_not_lost_while_the_page_of_a_view_connects(stage: Stage, new
         socket.connect_to_server()
     page.get_by_label("At least").wait_for()
     page.mouse.up()
-    page.get_by_label("From").wait_for()
+    page.get_by_label("From", exact=True).wait_for()
 
 
 def test_somebody_elses_rebuild_is_told_while_it_lasts(

@@ -82,7 +82,7 @@ def test_a_topic_is_created_and_changed_by_dialogs(open_at: Open, stage: Stage) 
 
     page.goto(f"{stage.url}/console/topics/con-made?tab=configs")
     page.get_by_role("button", name="Change retention.ms").click()
-    page.get_by_label("Give it its default again: 7 days").click()
+    page.get_by_text("Give it its default again: 7 days").click()
     page.get_by_role("button", name="Show what would change").click()
     see(page, "− retention.ms = 30 days (2592000000)", "+ retention.ms = 7 days (604800000)")
     assert "retention.ms" in stage.log.describe_topic("con-made").set_configs

@@ -23,7 +23,7 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-TIMEOUT_MS = 12_000
+TIMEOUT_MS = 60_000
 _ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage")
 _PAGES = pytest.StashKey[list[Any]]()
 

@@ -37,7 +37,7 @@ SECTIONS = (
     ("Config", "/console/config", "tune"),
 )
 _REFRESH_S = 2.0
-_FIRST_S = 2.0  # NiceGUI gives up on a page that takes three
+_FIRST_S = 2.0
 _REQUESTS_MAX = 12
 _FORMS = ("curl", "Python", "JavaScript", "Command")
 
@@ -222,7 +222,7 @@ def page(
 
 
 def _identity(client: GatewayClient) -> None:
-    """The token that the browser signed in with, if the gateway asks for one, and whether this console changes things."""
+    """Show the token that the browser signed in with, if one is asked for, and whether this console changes things."""
     name = client.token_name(context.client.request.cookies)
     with _link("/console/access?tab=tokens", "identity") as made:
         made.props["title"] = "No sign-in: this gateway asks for no tokens" if name is None else f"Token {name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -32,6 +33,8 @@ from mainstem.gateway.access.request_limits import AsgiApp
 _FILES = Path(__file__).parent / "static"
 _RECONNECT_S = 5.0
 _TAB_S = 60.0  # the console keeps nothing for a tab
+_BUILD_S = 15.0  # how long a page may take to build, also on a busy machine
+_page = partial(ui.page, response_timeout=_BUILD_S)
 
 
 def build(gateway: AsgiApp, sessions: Sessions, *, is_read_only: bool = False) -> FastAPI:
@@ -64,69 +67,69 @@ def build(gateway: AsgiApp, sessions: Sessions, *, is_read_only: bool = False) -
 
 
 def _add_pages(client: GatewayClient) -> None:
-    @ui.page("/")
+    @_page("/")
     async def flow(search: str = "") -> None:
         await flow_page.show(client, search)
 
-    @ui.page("/console/topics")
+    @_page("/console/topics")
     async def topics(search: str = "") -> None:
         await topics_page.show(client, search)
 
-    @ui.page("/console/topics/{topic}")
+    @_page("/console/topics/{topic}")
     async def topic(topic: str) -> None:
         await topic_page.show(client, topic)
 
-    @ui.page("/console/pipelines")
+    @_page("/console/pipelines")
     async def pipelines() -> None:
         await pipelines_page.show_all(client)
 
-    @ui.page("/console/pipelines/{pipeline}")
+    @_page("/console/pipelines/{pipeline}")
     async def pipeline(pipeline: str) -> None:
         await pipelines_page.show_one(client, pipeline)
 
-    @ui.page("/console/views")
+    @_page("/console/views")
     async def views() -> None:
         await views_page.show(client)
 
-    @ui.page("/console/views/{view}")
+    @_page("/console/views/{view}")
     async def view(view: str) -> None:
         await view_page.show(client, view)
 
-    @ui.page("/console/sql")
+    @_page("/console/sql")
     async def sql() -> None:
         await sql_page.show(client)
 
 
 def _add_operation_pages(client: GatewayClient) -> None:
-    @ui.page("/console/groups")
+    @_page("/console/groups")
     async def groups() -> None:
         await groups_page.show(client)
 
-    @ui.page("/console/groups/{group:path}")
+    @_page("/console/groups/{group:path}")
     async def group(group: str) -> None:
         await group_page.show(client, group)
 
-    @ui.page("/console/access")
+    @_page("/console/access")
     async def access(tab: str = "", who: str = "") -> None:
         await access_page.show(client, tab, who)
 
-    @ui.page("/console/dead-letters")
+    @_page("/console/dead-letters")
     async def dead_letters(topic: str = "") -> None:
         await dead_letters_page.show(client, topic)
 
-    @ui.page("/console/history")
+    @_page("/console/history")
     async def history() -> None:
         await history_page.show(client)
 
-    @ui.page("/console/problems")
+    @_page("/console/problems")
     async def problems() -> None:
         await problems_page.show(client)
 
-    @ui.page("/console/config")
+    @_page("/console/config")
     async def config() -> None:
         await config_page.show(client)
 
-    @ui.page("/console")
-    @ui.page("/console/{rest:path}")
+    @_page("/console")
+    @_page("/console/{rest:path}")
     async def nowhere(rest: str = "") -> None:
         frame.show_nowhere(client, rest)

@@ -41,6 +41,8 @@ class TimeMachine:
         with ui.element("div").classes("time-axis"):
             self._slider = ui.slider(min=0, max=STEPS, value=STEPS, on_change=self._moved).props("snap")
             self._slider.props('aria-label="Moment of the past" aria-valuetext="now"')
+            for key, place in (("home", 0), ("end", STEPS)):
+                self._slider.on(f"keydown.{key}.prevent", partial(self._slider.set_value, place), args=[])
             self._marks = ui.element("div").classes("time-marks")
         with ui.element("div").classes("bar"):
             self._oldest, self._chosen = text("", "quiet"), text(_NOW, "mono")

@@ -46,7 +46,9 @@ def test_what_kafkas_producer_wrote_is_derived_and_read_by_kafkas_consumer(spark
         argv += ["--property", "key.separator=:", "--compression-codec", "zstd"]
         assert run_tool("org.apache.kafka.tools.ConsoleProducer", *argv, stdin=lines).returncode == 0
         Runner(app, kafka.bootstrap, checkpoints=tmp_path, spark=spark).run(once=True)
-        argv = ["--bootstrap-server", kafka.bootstrap, "--topic", "totals", "--from-beginning", "--timeout-ms", "5000"]
+        count = sum(1 for _ in log.read("totals"))  # it ends after so many, however slow its start is
+        argv = ["--bootstrap-server", kafka.bootstrap, "--topic", "totals", "--from-beginning", "--timeout-ms", "60000"]
+        argv += ["--max-messages", str(count)]
         read = run_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *argv).stdout
         rows = {row["item"]: row for row in map(json.loads, read.splitlines())}
         assert rows == {

@@ -9,7 +9,7 @@ from nicegui import ui
 from mainstem.console.frame import Page, page
 from mainstem.console.gateway_client import GatewayClient
 from mainstem.console.health.history_charts import CHARTS, PATTERNS, drawn
-from mainstem.console.parts import card, link, text
+from mainstem.console.parts import card, drawing, link, text
 from mainstem.console.requests import ConsoleRequest
 
 _SPANS = {"15m": ("15 minutes", 5.0), "1h": ("Hour", 10.0), "6h": ("6 hours", 60.0), "24h": ("Day", 60.0)}
@@ -38,8 +38,7 @@ class _History:
         with ui.element("div").classes("pair"):
             for chart in CHARTS:
                 with card(f"{chart.title}, {chart.unit}") as place:
-                    shown = ui.echart(drawn(chart, {}).options).classes("chart")
-                    shown.props["aria-label"] = f"{chart.title} over time, in {chart.unit}"
+                    shown = drawing(drawn(chart, {}).options, f"{chart.title} over time, in {chart.unit}")
                     more = text("", "quiet", "p")
                 place.set_visibility(False)
                 self._charts.append((chart, place, shown, more))

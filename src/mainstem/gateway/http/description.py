@@ -124,6 +124,8 @@ ROWS: Final = Answers((Success(200, "The rows, and what they reflect", "Rows", A
 KEY_ROWS: Final = Answers((Success(200, "The rows, and what they reflect", "KeyRows", AT),), OF_VIEW)
 OBJECT: Final = Answers((Success(200, "How it went", "Object"),), OF_VIEW)
 EVENTS: Final = Answers((Success(200, "Events, without end", "Text", (), "text/event-stream"),), OF_VIEW)
+BOUNDED_EVENTS: Final = Answers((Success(200, "Events up to `end`", "Object", (), "text/event-stream"),), OF_VIEW)
+"""Each event is an object with `event`, `id` and `data`."""
 
 
 def success(text: str, schema: str, headers: tuple[str, ...] = (), media_type: str = "application/json") -> Answers:

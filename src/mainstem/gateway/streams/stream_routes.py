@@ -10,7 +10,7 @@ from starlette.responses import Response
 from mainstem.client.log import Log
 from mainstem.gateway.access.access_rules import READ_TOPIC
 from mainstem.gateway.access.routes import Routes
-from mainstem.gateway.http.description import EVENTS
+from mainstem.gateway.http.description import BOUNDED_EVENTS, EVENTS
 from mainstem.gateway.http.queries import LastEventId, SearchRecordsQuery, StreamQuery
 from mainstem.gateway.streams.event_stream import EventStream, Streams
 from mainstem.gateway.streams.route_patterns import RoutePattern
@@ -39,7 +39,11 @@ def stream_router(log: Log, streams: Streams, topics: TopicStreams | None = None
     searches = TopicSearches(log)
 
     @router.declare(
-        "GET", "/topics/{topic}/search", "Records that match, as server-sent events, within bounds", READ_TOPIC, EVENTS
+        "GET",
+        "/topics/{topic}/search",
+        "Records that match, as server-sent events, within bounds",
+        READ_TOPIC,
+        BOUNDED_EVENTS,
     )
     async def search(topic: str, query: Annotated[SearchRecordsQuery, Query()]) -> Response:
         check_name(topic)

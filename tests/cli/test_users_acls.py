@@ -42,7 +42,7 @@ def type_in(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_user_that_is_not_there_cannot_be_removed(command: Commands) -> None:
     done = command.run("users", "remove", "nemo")
-    assert (done.code, done.error) == (1, "there is no user 'nemo'; 'mainstem users list' names all")
+    assert (done.code, done.error) == (1, "user 'nemo' does not exist; mainstem users list shows all")
 
 
 def test_a_user_is_added_may_do_what_an_acl_says_and_is_removed(

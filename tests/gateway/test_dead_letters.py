@@ -10,7 +10,7 @@ import pytest
 
 from mainstem.client.dead_letter_headers import dead_letter_headers, dead_letter_of, pipeline_topic, view_topic
 from mainstem.client.dead_letters import DeadLetters, reason_of
-from mainstem.client.handled_letters import HANDLED_TOPIC, ranges_over
+from mainstem.client.handled_letters import HANDLED_TOPIC, RANGES_MAX, HandledLetters, ranges_over
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.model import TopicPartition
@@ -127,6 +127,27 @@ def test_two_who_mark_at_a_time_lose_nothing(api: httpx.Client, topic: str, sess
     topic_id = session_log.topics()[topic].topic_id
     assert stale.change(topic, topic_id, {0: range(5)}, {0: [4]}, handled=True) == 1  # it knows of 0:0 alone
     assert [each.unhandled for each in one.topics(topic)] == [2]
+
+
+def test_a_foreign_record_under_a_key_of_ours_counts_as_no_marks(topic: str, session_log: Log) -> None:
+    known = DeadLetters(session_log)
+    assert known.mark(topic, places=["0:0"]) == 1
+    key = f"{session_log.topics()[topic].topic_id}/0"
+    for foreign in (b"\xff", {"handled": [[n, n] for n in range(RANGES_MAX + 1)]}, {"handled": [["x", 1]]}):
+        session_log.append(HANDLED_TOPIC, foreign, key=key)
+        assert [each.unhandled for each in known.topics(topic)] == [5]
+    assert known.mark(topic, places=["0:1"]) == 1
+    assert [each.unhandled for each in known.topics(topic)] == [4]
+
+
+def test_the_marks_that_are_kept_are_bounded(topic: str, session_log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mainstem.client.handled_letters.RANGES_IN_ALL", 10)
+    marks = HandledLetters(session_log)
+    for _ in range(20):
+        session_log.append(HANDLED_TOPIC, {"handled": [[1, 2], [4, 4]]}, key=f"{uuid.uuid4()}/0")
+    marks.catch_up()
+    assert 0 < len(marks._ranges) <= 5
+    assert marks._offsets.keys() == marks._ranges.keys()
 
 
 def test_a_topic_that_was_made_again_has_no_marks(api: httpx.Client, topic: str, session_log: Log) -> None:

@@ -163,7 +163,8 @@ def test_topics_and_groups_are_administered(api: httpx.Client, log: Log) -> None
 
 def test_users_are_administered_and_acls_need_an_authorizer(api: httpx.Client, log: Log) -> None:
     assert api.post("/users", json={"user": "alice", "password": "secret"}).status_code == 201
-    eventually(lambda: "alice" in log.access_admin.users(), "the user is there")
+    both = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
+    eventually(lambda: log.access_admin.users().get("alice") == both, "the user is there with both mechanisms")
     assert api.delete("/users/alice", params={"confirm": "alice"}).status_code == 200
     eventually(lambda: "alice" not in log.access_admin.users(), "the user is gone")
     is_problem(api.get("/acls"), 409, "uthorizer")

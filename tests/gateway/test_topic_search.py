@@ -114,7 +114,21 @@ def test_comparisons(where: str, holds: bool) -> None:
 
 @pytest.mark.parametrize(
     "where",
-    ["a", "a = ", "a = x", "a = 'x", "a = 1 OR b = 2", "a = 1 AND", "a = 1 b = 2", "a = 1;", "(a = 1)", "a == 1"],
+    [
+        "a",
+        "a = ",
+        "a = x",
+        "a = 007",
+        "a = \u0663",
+        "a = 1.",
+        "a = 'x",
+        "a = 1 OR b = 2",
+        "a = 1 AND",
+        "a = 1 b = 2",
+        "a = 1;",
+        "(a = 1)",
+        "a == 1",
+    ],
 )
 def test_what_is_no_comparison_is_refused(where: str) -> None:
     with pytest.raises(InputError, match="where"):

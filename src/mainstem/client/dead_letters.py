@@ -186,7 +186,7 @@ class DeadLetters:
     ) -> Iterator[tuple[DeadLetter, bool]]:
         """The letters of a topic, newest first, and whether each is handled. ``after``: those after this place.
 
-        Raises UnknownTopicError, LogUnavailableError; InputError when there is no letter at ``after``.
+        Raises UnknownTopicError, LogUnavailableError; InputError when ``after`` is not the place of a letter.
         """
         with self._lock:
             self._read_on()
@@ -211,7 +211,7 @@ class DeadLetters:
     ) -> int:
         """Mark letters as handled, or not: those at ``places`` (``partition:offset``), of a group, or all.
 
-        Returns how many were changed. Raises UnknownTopicError, InputError when there is no letter at a place,
+        Returns how many were changed. Raises UnknownTopicError, InputError for a place without a letter,
         LogUnavailableError.
         """
         with self._lock:

@@ -5,6 +5,9 @@
 letters are never changed. A range may cover offsets that hold no letter, so the ranges are at most as many as the
 letters that are known (``dead_letters.LETTERS_MAX``); what is older than these is left out.
 
+Any client that may write to the topic can fill it. So a record with more than ``RANGES_MAX`` ranges counts as empty, at
+most ``RANGES_IN_ALL`` ranges are kept in all, and one call reads at most ``READ_BYTES_MAX``; the next goes on there.
+
 Two who change it at a time: the append is conditional on the key's last record, and is tried again. Apache Kafka has no
 conditions; there the later change wins. Used by one thread at a time.
 """
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 HANDLED_TOPIC: Final = "__mainstem_handled_letters"
 _CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20)}
 _FEATURES: Final = {KEY_INDEX: "true", CONDITIONAL_APPEND: "true"}
+RANGES_MAX: Final = 5_000
+RANGES_IN_ALL: Final = 200_000
+READ_BYTES_MAX: Final = 64 << 20
 _ATTEMPTS: Final = 10
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
@@ -40,6 +46,7 @@ class HandledLetters:
         self._log = log
         self._read_up_to: Position | None = None
         self._ranges: dict[str, Ranges] = {}
+        self._kept = 0
         self._offsets: dict[str, int] = {}
 
     def of(self, topic_id: UUID) -> dict[int, Ranges]:
@@ -55,13 +62,25 @@ class HandledLetters:
             self._read_up_to = None
             self._ranges.clear()
             self._offsets.clear()
+            self._kept = 0
             return
+        size_bytes = 0
         for record in reader:
             key = (record.key or b"").decode(errors="replace")
-            self._offsets[key] = record.offset
-            if (ranges := _ranges_of(key, record)) is not None:
-                self._ranges[key] = ranges
+            if _is_key(key):
+                self._keep(key, _ranges_of(record), record.offset)
+            size_bytes += record.size_bytes
+            if size_bytes >= READ_BYTES_MAX:
+                break
         self._read_up_to = reader.position
+
+    def _keep(self, key: str, ranges: Ranges, offset: int) -> None:
+        """Take in the ranges of a partition, unless there are too many in all."""
+        kept = self._kept - 1 - len(self._ranges[key]) if key in self._ranges else self._kept
+        if kept + 1 + len(ranges) > RANGES_IN_ALL:
+            return
+        self._kept = kept + 1 + len(ranges)
+        self._ranges[key], self._offsets[key] = ranges, offset
 
     def change(
         self,
@@ -136,15 +155,20 @@ def is_in(ranges: Ranges, offset: int) -> bool:
     return at > 0 and offset <= ranges[at - 1][1]
 
 
-def _ranges_of(key: str, record: Record) -> Ranges | None:
-    """The ranges of a record; None for a record of another form: any client may append to the topic."""
+def _is_key(key: str) -> bool:
+    """Whether a key is ``TOPIC-ID/PARTITION``: any client may append to the topic."""
     topic_id, _, partition = key.rpartition("/")
     try:
-        UUID(topic_id)
-        if int(partition) < 0:
-            return None
+        return str(UUID(topic_id)) == topic_id and 0 <= int(partition) < 1 << 31
+    except ValueError:
+        return False
+
+
+def _ranges_of(record: Record) -> Ranges:
+    """The ranges of a record; none for a value of another form, or with too many."""
+    try:
         document = json.loads(record.value or b'{"handled": []}')
         ranges = tuple(sorted((int(first), int(last)) for first, last in document["handled"]))
     except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return ranges
+        return ()
+    return ranges if len(ranges) <= RANGES_MAX else ()

@@ -14,10 +14,9 @@ import datetime
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from mainstem.addresses import parse_bootstrap
-from mainstem.client.admin.access_admin import AccessAdmin
 from mainstem.client.admin.cluster_admin import ClusterAdmin
 from mainstem.client.admin.group_admin import GroupAdmin
 from mainstem.client.append.append_options import AppendOptions
@@ -41,6 +40,9 @@ from mainstem.errors import (
 )
 from mainstem.model import OnDamaged, Position, TopicPartition, is_load_group
 from mainstem.record.partitioner import partition_for
+
+if TYPE_CHECKING:
+    from mainstem.client.admin.access_admin import AccessAdmin
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ class Log:
             clock: The time; tests give one of their own.
 
         Raises:
-            ConfigError: There is no address, or an option cannot be.
+            ConfigError: No address is given, or an option is invalid.
 
         Example:
             >>> with ms.Log("localhost:9092", timeout_s=10) as log:
@@ -399,7 +401,7 @@ class Log:
 
         Raises:
             TopicExistsError: The topic exists, and ``exist_ok`` is not set.
-            InputError: The name or the number of partitions cannot be.
+            InputError: The name or the number of partitions is invalid.
             ConfigError: A config does not exist, or has a wrong value.
 
         Example:
@@ -448,6 +450,8 @@ class Log:
     @property
     def access_admin(self) -> AccessAdmin:
         """The users and their ACLs."""
+        from mainstem.client.admin.access_admin import AccessAdmin  # for administrators alone
+
         return AccessAdmin(self._pool.borrow)
 
     @property

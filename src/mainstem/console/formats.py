@@ -183,3 +183,18 @@ def error_place(query: str, detail: str) -> str | None:
     line, at = lines[int(found[1]) - 1].replace("\t", " "), int(found[2]) - 1
     start = max(0, at - _LINE_CHARS_MAX // 2)
     return f"{line[start : start + _LINE_CHARS_MAX]}\n{' ' * (at - start)}^"
+
+
+_SQL_WORDS = (
+    "all analyse analyze and any array as asc both case cast check collate column constraint create default desc "
+    "describe distinct do else end except false fetch for foreign from group having in initially intersect into lambda "
+    "leading limit not null offset on only or order pivot placing primary qualify references returning select show "
+    "some summarize symmetric table then to trailing true union unique unpivot using variadic when where window with"
+)
+_SQL_RESERVED = frozenset(_SQL_WORDS.split())
+
+
+def identifier(name: str) -> str:
+    """A name as SQL takes it: quoted where it needs quotes."""
+    is_plain = name.isidentifier() and name.isascii() and name.lower() not in _SQL_RESERVED
+    return name if is_plain else '"' + name.replace('"', '""') + '"'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mainstem.client.dead_letter_headers import pipeline_topic
 from mainstem.console.requests import ConsoleRequest
 from mainstem.model import Position
 
@@ -38,7 +39,7 @@ async def views(page: Page) -> list[Document]:
 
 def dead_letter_topic(pipeline: Document) -> str:
     """The name of the topic with the records that a pipeline could not use."""
-    return f"__mainstem_dead_letters.{pipeline.get('app')}.{pipeline['name']}"
+    return pipeline_topic(str(pipeline.get("app")), str(pipeline["name"]))
 
 
 def is_own_topic(topic: Document) -> bool:

@@ -5,7 +5,7 @@ Values from the log are always shown as text or as data, never as markup. Statel
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -180,6 +180,19 @@ def search_field(label: str, shown: ui.table, value: str = "") -> ui.input:
     field = ui.input(label, value=value).props("dense outlined clearable type=search").classes("search")
     field.bind_value_to(shown, "filter")
     return field
+
+
+def on_first_open(details: Element, build: Callable[[], None]) -> None:
+    """Build the content of a ``details`` element when it is opened for the first time."""
+    is_built = False
+
+    def toggled() -> None:
+        nonlocal is_built
+        if not is_built:
+            is_built = True
+            build()
+
+    details.on("toggle", toggled)
 
 
 def problem(title: str, detail: str) -> Element:

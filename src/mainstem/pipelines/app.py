@@ -93,7 +93,7 @@ class App:
             key_encoding: The same for keys, which are text without it.
 
         Raises:
-            DefinitionError: The name is taken, or an argument cannot be. It names the line of your file.
+            DefinitionError: The name is taken, or an argument is invalid. The error names the line of your file.
 
         Example:
             >>> app.topic("flights", "flight_id STRING, carrier STRING", key="flight_id", partitions=4).name
@@ -128,7 +128,7 @@ class App:
             encoding: That of the rows, as for ``topic``.
 
         Raises:
-            DefinitionError: The name is taken, or an argument cannot be.
+            DefinitionError: The name is taken, or an argument is invalid.
 
         Example:
             >>> shop = app.postgres("shop", dsn="host=db dbname=shop", tables=["public.orders"])
@@ -276,7 +276,7 @@ class App:
                 their offsets in a dead letter.
 
         Raises:
-            DefinitionError: The name is taken, the topic does not exist, or the kind's arguments cannot be.
+            DefinitionError: The name is taken, the topic does not exist, or the kind's arguments are invalid.
 
         Example:
             >>> app.view("by-flight", "flights", ms.KeyValue()).name

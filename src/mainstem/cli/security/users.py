@@ -96,7 +96,7 @@ def remove(
         with local_credentials(_existing(data)) as credentials:
             held = credentials.of(name)
             if not held:
-                raise UnknownUserError(f"there is no user {name!r}")
+                raise UnknownUserError(f"user {name!r} does not exist")
             credentials.change({(name, mechanism): None for mechanism in held})
     else:
         with connect(bootstrap) as log:

@@ -112,6 +112,7 @@ class AccessAdmin:
         ``prefix``: all names that begin so. Raises InputError, AuthorizationError, RemoteError; some ACLs may then
         have been added.
         """
+        chosen = [parse_word(Operation, word) for word in operations]
         creations = [
             AclCreation(
                 resource_type=resource,
@@ -123,7 +124,7 @@ class AccessAdmin:
                 permission_type=_permission(deny),
             )
             for resource, name in map(parse_resource, on)
-            for operation in [parse_word(Operation, word) for word in operations]
+            for operation in chosen
         ]
         if not creations:
             raise InputError("name at least one operation and one resource, such as read and topic:orders")

@@ -42,7 +42,7 @@ def plan_deletion(client: WireClient, topic: str, to: Moment) -> list[RecordDele
         if others := to.topics - {topic}:
             raise PositionError(f"the position names {', '.join(sorted(others))[:300]}; give one of {topic}")
         if absent := sorted({*to} - {*existing}):
-            raise UnknownTopicError(f"there is no partition {absent[0]}")
+            raise UnknownTopicError(f"partition {absent[0]} does not exist")
         asked = [tp for tp in existing if tp in to]
     ends = end_offsets(client, existing, read_committed=False)
     begin = client.list_offsets(existing, EARLIEST)

@@ -101,7 +101,7 @@ class ViewClient:
         self._path = f"/views/{quote(name, safe='')}"
 
     def get(self, key: str, **fresh: Unpack[Fresh]) -> Answer:
-        """Key-value: the row of one key; no rows when there is none.
+        """Key-value: the row of one key, or no row.
 
         Args:
             key: The key, as text.
@@ -230,7 +230,7 @@ class ViewClient:
         return self._ask("GET", "/neighbors", query, fresh)
 
     def path(self, start: str, end: str, *, direction: Direction = "out", **fresh: Unpack[Fresh]) -> Answer:
-        """Graph: a shortest path, a row for each node; no rows when there is none.
+        """Graph: a shortest path, a row for each node, or no rows.
 
         Args:
             start: The first node.
@@ -320,7 +320,8 @@ class ViewClient:
             timeout: How many seconds to wait.
 
         Raises:
-            HistoryRemovedError: The source is ``"log"`` and retention removed records, or there is no lake.
+            HistoryRemovedError: The source is ``"log"`` and retention removed records; or it is ``"lake"`` and the
+                topic has none.
         """
         return self._http.call("POST", f"{self._path}/rebuild", {"from": source}, timeout_s=timeout)
 

@@ -37,7 +37,8 @@ _TABS: Final[dict[str, Callable[[Page, str], TopicTab]]] = {
     "configs": ConfigsTab,
     "about": AboutTab,
 }
-_REFRESH_S: Final = {RECORDS: 2.0, "partitions": 3.0, "consumers": 3.0, "schema": 10.0, "configs": 10.0, "about": 3.0}
+# Consumers: the gateway asks for the offsets of each group of the log.
+_REFRESH_S: Final = {RECORDS: 2.0, "partitions": 3.0, "consumers": 15.0, "schema": 10.0, "configs": 10.0, "about": 3.0}
 
 
 async def show(client: GatewayClient, topic: str) -> None:

@@ -9,7 +9,7 @@ from nicegui import ui
 from nicegui.element import Element
 
 from mainstem.console import charts
-from mainstem.console.formats import cut, pretty
+from mainstem.console.formats import cut, identifier, pretty
 from mainstem.console.gateway_client import GatewayError
 from mainstem.console.parts import drawing, link, text
 from mainstem.console.query_boxes.box import QueryBox, Row, rows_table
@@ -27,7 +27,7 @@ def show(box: QueryBox, *, has_past: bool = True) -> None:
         body = {"query": editor.value or "", "limit": _ROWS_MAX}
         await box.run(ConsoleRequest(path("views", box.view, "sql"), {}, "POST", body), show_rows)
 
-    quoted = box.view if box.view.isidentifier() else '"' + box.view.replace('"', '""') + '"'
+    quoted = identifier(box.view)
     with box.form(ask, "Run", has_past=has_past):
         editor = ui.textarea("One SELECT (Ctrl+Enter runs it)", value=f"SELECT * FROM {quoted} LIMIT 50")
         editor.props("dense outlined autogrow spellcheck=false").classes("grow editor")
@@ -50,10 +50,9 @@ def show(box: QueryBox, *, has_past: bool = True) -> None:
 
 def _column_button(editor: ui.textarea, name: str, type_name: str) -> None:
     """A column with its type; a click adds its name to the query."""
-    quoted = name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
 
     def add() -> None:
-        editor.value = f"{editor.value or ''} {quoted}"
+        editor.value = f"{editor.value or ''} {identifier(name)}"
 
     with ui.element("button").classes("sql-column").props('type=button title="Add to the query"').on("click", add):
         text(name, "mono")

@@ -15,7 +15,7 @@ from nicegui import ui
 from mainstem.console.formats import cut, moment, one_line, pretty
 from mainstem.console.frame import Page
 from mainstem.console.gateway_client import GatewayError
-from mainstem.console.parts import link, problem, state, text
+from mainstem.console.parts import link, on_first_open, problem, state, text
 from mainstem.console.records.append_form import RecordAppender
 from mainstem.console.records.record_fields import RecordDraft
 from mainstem.console.requests import ConsoleRequest, path
@@ -80,16 +80,12 @@ class LetterCards:
                 text(one_line(record.get("key") or "no key", 160), "key")
                 text(one_line(letter["error"], 160), "brief")
             body = ui.element("div").classes("record-body")
-        is_open = False
 
-        def toggled() -> None:
-            nonlocal is_open
-            if not is_open:
-                is_open = True
-                with body:
-                    self._details(letter, details)
+        def build() -> None:
+            with body:
+                self._details(letter, details)
 
-        details.on("toggle", toggled)
+        on_first_open(details, build)
 
     def _details(self, letter: Document, shown: ui.element) -> None:
         record, source = letter["record"], letter["source"]

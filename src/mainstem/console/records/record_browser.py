@@ -18,7 +18,7 @@ from nicegui.element import Element
 from mainstem.console.formats import count, cut, moment, one_line, pretty
 from mainstem.console.frame import Page
 from mainstem.console.gateway_client import GatewayError
-from mainstem.console.parts import card, column, empty, position, problem, set_rows, table, text
+from mainstem.console.parts import card, column, empty, on_first_open, position, problem, set_rows, table, text
 from mainstem.console.records.live_tail import LiveTail
 from mainstem.console.records.record_fields import RecordDraft
 from mainstem.console.records.record_pages import RecordPages, RecordQuery
@@ -166,16 +166,12 @@ class RecordBrowser:
                 text(_shown(record, "key", "no key"), "key")
                 text(_shown(record, "value", "tombstone"), "brief")
             body = ui.element("div").classes("record-body")
-        opened = False
 
-        def toggled() -> None:
-            nonlocal opened
-            if not opened:
-                opened = True
-                with body:
-                    self._details(record, body)
+        def build() -> None:
+            with body:
+                self._details(record, body)
 
-        details.on("toggle", toggled)
+        on_first_open(details, build)
         return item
 
     def _details(self, record: Document, _: Element) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from nicegui import ui
 from nicegui.element import Element
 
+from mainstem.console.formats import identifier
 from mainstem.console.frame import Page
 from mainstem.console.gateway_client import GatewayError
 from mainstem.console.parts import empty, text
@@ -16,21 +17,6 @@ from mainstem.console.requests import ConsoleRequest, path
 SQL_KINDS = ("sql", "lake")
 _VIEWS_MAX = 500
 _COLUMNS_MAX = 2_000
-
-
-_WORDS = (
-    "all analyse analyze and any array as asc both case cast check collate column constraint create default desc "
-    "describe distinct do else end except false fetch for foreign from group having in initially intersect into lambda "
-    "leading limit not null offset on only or order pivot placing primary qualify references returning select show "
-    "some summarize symmetric table then to trailing true union unique unpivot using variadic when where window with"
-)
-_RESERVED = frozenset(_WORDS.split())
-
-
-def identifier(name: str) -> str:
-    """A name as SQL takes it: quoted where it needs quotes."""
-    is_plain = name.isidentifier() and name.isascii() and name.lower() not in _RESERVED
-    return name if is_plain else '"' + name.replace('"', '""') + '"'
 
 
 class ViewTree:

@@ -14,14 +14,14 @@ from urllib.parse import urlencode
 from nicegui import context, ui
 
 from mainstem.console import listing
-from mainstem.console.formats import count, duration, error_place
+from mainstem.console.formats import count, duration, error_place, identifier
 from mainstem.console.frame import Page
 from mainstem.console.gateway_client import GatewayError
 from mainstem.console.parts import position, problem, text
 from mainstem.console.requests import ConsoleRequest, path
 from mainstem.console.workbench.answer_tabs import AnswerTabs
 from mainstem.console.workbench.kept_queries import KeptQueries
-from mainstem.console.workbench.view_tree import SQL_KINDS, ViewTree, identifier
+from mainstem.console.workbench.view_tree import SQL_KINDS, ViewTree
 
 _ANSWER_S = 330.0  # longer than any wait that the gateway allows
 _ROWS_MAX = 10_000

@@ -143,7 +143,7 @@ def add_token(path: Path, token: Token, *, make_file: bool = False) -> None:
     """Add a token to a file. Raises TokenExistsError, ConfigError. ``make_file``: the file need not exist."""
     with _changing(path, make_file=make_file) as tokens:
         if token.name in tokens:
-            raise TokenExistsError(f"there is a token {token.name!r} already; revoke it first, or take another name")
+            raise TokenExistsError(f"token {token.name!r} exists already; revoke it first, or take another name")
         tokens[token.name] = token
 
 
@@ -154,7 +154,7 @@ def revoke_token(path: Path, name: str, *, keep_admin: bool = False) -> None:
     """
     with _changing(path) as tokens:
         if tokens.pop(name, None) is None:
-            raise UnknownTokenError(f"there is no token {name[:100]!r} in {path}")
+            raise UnknownTokenError(f"token {name[:100]!r} is not in {path}; mainstem tokens list shows all")
         if keep_admin and not any(token.grants.may_everything("admin") for token in tokens.values()):
             raise InputError(
                 f"{name!r} is the last token with admin on *: create another one first, or revoke it on the gateway's "

@@ -16,6 +16,15 @@ from mainstem.views.requests import LIMIT_MAX
 from mainstem.views.verification.diff import DiffRequest
 
 _POSITION_EXAMPLE = "flights/0:17,flights/3:9"
+_Start = Annotated[
+    str,
+    Field(
+        alias="from",
+        description="`earliest`, `latest`, an offset (in every partition), a position, or a time (ISO 8601)",
+        examples=["earliest", "17", _POSITION_EXAMPLE, "2013-01-01T10:00:00Z"],
+    ),
+]
+_End = Annotated[str, Field(alias="to", description="where to stop, not included; the log's end as it is now")]
 _ON_DAMAGED = "at records that are in the log and cannot be read: `stop` with an error, or `skip` them"
 
 
@@ -136,13 +145,8 @@ class ReplyQuery(NoQuery):
 class KeyQuery(NoQuery):
     """A bounded read of one key."""
 
-    start: str = Field(
-        "earliest",
-        alias="from",
-        description="`earliest`, `latest`, an offset (in every partition), a position, or a time (ISO 8601)",
-        examples=["earliest", "17", _POSITION_EXAMPLE, "2013-01-01T10:00:00Z"],
-    )
-    end: str = Field("latest", alias="to", description="where to stop, not included; the log's end as it is now")
+    start: _Start = "earliest"
+    end: _End = "latest"
     limit: int = Field(100, ge=1, le=10_000)
     on_damaged: OnDamaged = Field("stop", description=_ON_DAMAGED)
 
@@ -182,13 +186,8 @@ class SearchRecordsQuery(NoQuery):
         "within a text",
         examples=["carrier = 'UA' AND delay > 120"],
     )
-    start: str = Field(
-        "earliest",
-        alias="from",
-        description="`earliest`, `latest`, an offset (in every partition), a position, or a time (ISO 8601)",
-        examples=["earliest", "17", _POSITION_EXAMPLE, "2013-01-01T10:00:00Z"],
-    )
-    end: str = Field("latest", alias="to", description="where to stop, not included; the log's end as it is now")
+    start: _Start = "earliest"
+    end: _End = "latest"
     partition: int | None = Field(None, ge=0, le=2**31 - 1, description="only in this partition")
     limit: int = Field(100, ge=1, le=1_000, description="end after so many hits")
     timeout: float = Field(30.0, ge=0, le=120, description="end after so many seconds")

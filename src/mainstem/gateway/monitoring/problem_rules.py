@@ -150,6 +150,6 @@ def _dead_letters(kind: str, name: str, letters: Mapping[str, float], topic: str
             "dead-letters",
             f"{kind} {name}",
             f"{new:,.0f} new dead letter{'s' if new > 1 else ''} of {kind} {name} within the last hour.",
-            f"Their headers say why: mainstem read {topic}",
-            "/console/topics/" + quote(topic, safe=""),
+            f"See why: mainstem dead-letters show {topic}",
+            "/console/dead-letters?topic=" + quote(topic, safe=""),
         )

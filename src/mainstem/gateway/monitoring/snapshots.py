@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from mainstem.client.dead_letter_headers import pipeline_topic
 from mainstem.model import Position
 
 Metrics: TypeAlias = Mapping[str, Sequence[tuple[Mapping[str, str], float]]]
@@ -97,7 +98,7 @@ def _labels(text: str) -> dict[str, str]:
 
 def dead_letter_topic(pipeline: Document) -> str:
     """The name of the topic with the records that a pipeline could not use."""
-    return f"__mainstem_dead_letters.{pipeline.get('app')}.{pipeline['name']}"
+    return pipeline_topic(str(pipeline.get("app")), str(pipeline["name"]))
 
 
 class SeriesReader:

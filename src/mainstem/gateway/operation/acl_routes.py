@@ -103,7 +103,7 @@ def acl_router(log: Log, *, has_tokens: bool) -> Routes:
     )
     async def remove(http: Request, query: Annotated[AclRemovalQuery, Query()]) -> Response:
         require_known_sender(http.scope, has_tokens=has_tokens)
-        require_confirmation(query.confirm, query.principal)
+        require_confirmation(query.confirm, query.principal, "ACLs of ")
         options = {"prefix": query.prefix, "deny": query.deny, "host": query.host}
         admin = log.access_admin
         removed = await workers.run(admin.remove_acls, query.principal, [query.on], query.operation, **options)

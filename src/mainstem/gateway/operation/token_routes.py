@@ -103,7 +103,7 @@ def token_router(tokens: TokenFile | None) -> Routes:
     )
     async def revoke(name: str, query: Annotated[ConfirmQuery, Query()]) -> Response:
         file = _file(tokens)
-        require_confirmation(query.confirm, name)
+        require_confirmation(query.confirm, name, "token ")
         await workers.run(revoke_token, file.path, name, keep_admin=True)
         file.look_again()
         return json_response({"revoked": name})

@@ -77,7 +77,7 @@ def user_router(log: Log, *, has_tokens: bool) -> Routes:
     )
     async def remove_user(user: str, http: Request, query: Annotated[ConfirmQuery, Query()]) -> Response:
         require_known_sender(http.scope, has_tokens=has_tokens)
-        require_confirmation(query.confirm, user)
+        require_confirmation(query.confirm, user, "user ")
         await workers.run(log.access_admin.remove_user, user)
         return json_response({"removed": user})
 

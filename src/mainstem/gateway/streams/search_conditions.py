@@ -31,7 +31,8 @@ COMPARISONS_MAX: Final = 20
 _NAME: Final = r'(?:[A-Za-z_][A-Za-z0-9_]*|"[^"]+")'
 _COMPARISON: Final = re.compile(
     rf"\s*(?P<field>{_NAME}(?:\.{_NAME})*)\s*(?P<operator><=|>=|!=|<>|=|<|>|~)\s*"
-    r"(?P<value>'(?:[^']|'')*'|-?\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?|true|false|null)(?=\s|$)\s*",
+    r"(?P<value>'(?:[^']|'')*'|-?(?:0|[1-9][0-9]{0,29})(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?|true|false|null)"
+    r"(?=\s|$)\s*",
     re.IGNORECASE,
 )
 _AND: Final = re.compile(r"and\b", re.IGNORECASE)

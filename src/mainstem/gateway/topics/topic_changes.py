@@ -158,6 +158,6 @@ def _add_configs_and_partitions(router: Routes, log: Log, workers: Workers) -> N
 
 
 def require_confirmation(given: str, name: str, deleted: str = "") -> None:
-    """Raise InputError unless the caller has given the name again. ``deleted``: what of it goes."""
+    """Raise InputError unless the caller has given the name again. ``deleted``: what of it goes, or its kind."""
     if given != name:
         raise InputError(f"this deletes {deleted}{name[:300]!r} for good: say confirm={name[:300]} to do it")

@@ -177,7 +177,7 @@ def _require_ours(options: WriteOptions, batch_id: int) -> None:
     if not streams_ours(options.checkpoint, batch_id):
         raise ConfigError(
             f"option pipeline: the query of {options.pipeline} streams no topic by the format mainstem: "
-            "there is no position to carry; read the topic in this query, or leave the option out"
+            "it has no position to carry; read the topic in this query, or leave the option out"
         )
 
 

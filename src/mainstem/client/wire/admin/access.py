@@ -60,7 +60,7 @@ def remove_user(client: WireClient, name: str) -> None:
     """Remove a user with all its credentials. Raises UnknownUserError, AuthorizationError."""
     held = users(client).get(name, {})
     if not held:
-        raise UnknownUserError(f"there is no user {name!r}; 'mainstem users list' names all")
+        raise UnknownUserError(f"user {name!r} does not exist; mainstem users list shows all")
     deletions = [ScramCredentialDeletion(name=name, mechanism=_NUMBER_OF[each]) for each in held]
     _alter(client, f"user {name!r} cannot be removed", deletions, [])
 
@@ -71,8 +71,15 @@ def _alter(
     deletions: Sequence[ScramCredentialDeletion],
     upsertions: Sequence[ScramCredentialUpsertion],
 ) -> None:
+    """Change the credentials of one user: all at once, or one by one on Apache Kafka, which takes one in a request."""
     request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
     for result in client.request(request).results:
+        if result.error_code == ErrorCode.DUPLICATE_RESOURCE and len(deletions) + len(upsertions) > 1:
+            for deletion in deletions:
+                _alter(client, context, [deletion], [])
+            for upsertion in upsertions:
+                _alter(client, context, [], [upsertion])
+            return
         if result.error_code:
             raise _error(result.error_code, context, result.error_message)
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from mainstem.client.failures import error_of
 from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.cluster.topics import SET_ON_TOPIC, topic_config_entries
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -15,9 +16,7 @@ from mainstem.protocol.messages.describe_configs import (
     DescribeConfigsResourceResult,
 )
 
-_TOPIC_RESOURCE: Final = 2
 _BROKER_RESOURCE: Final = 4
-_OF_TOPIC: Final = 1
 _UNITS_OF_BROKER: Final = {
     "retention.ms": "log.retention",
     "segment.ms": "log.roll",
@@ -89,25 +88,19 @@ class TopicSetting:
 
 def topic_settings(client: WireClient, topic: str) -> list[TopicSetting]:
     """Every config of a topic, by name. Raises UnknownTopicError, AuthorizationError, LogUnavailableError."""
-    resource = DescribeConfigsResource(resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=None)
-    request = DescribeConfigsRequest(resources=[resource], include_synonyms=True, include_documentation=True)
-    settings: list[TopicSetting] = []
-    for result in client.request(request, resends=True).results:
-        if result.error_code != ErrorCode.NONE:
-            raise error_of(result.error_code, f"topic {topic!r} cannot be described", result.error_message)
-        settings += [
-            TopicSetting(
-                entry.name,
-                None if entry.is_sensitive else entry.value,
-                None if entry.is_sensitive else _default_of(entry),
-                _SOURCES.get(entry.config_source, "unknown"),
-                entry.config_source == _OF_TOPIC,
-                entry.is_sensitive,
-                entry.read_only,
-                entry.documentation or "",
-            )
-            for entry in result.configs
-        ]
+    settings = [
+        TopicSetting(
+            entry.name,
+            None if entry.is_sensitive else entry.value,
+            None if entry.is_sensitive else _default_of(entry),
+            _SOURCES.get(entry.config_source, "unknown"),
+            entry.config_source == SET_ON_TOPIC,
+            entry.is_sensitive,
+            entry.read_only,
+            entry.documentation or "",
+        )
+        for entry in topic_config_entries(client, topic, in_full=True)
+    ]
     missing = [each.name for each in settings if each.default is None and each.name in _UNITS_OF_BROKER]
     defaults = _broker_defaults(client, missing) if missing else {}
     settings = [replace(each, default=defaults.get(each.name, each.default)) for each in settings]
@@ -116,9 +109,9 @@ def topic_settings(client: WireClient, topic: str) -> list[TopicSetting]:
 
 def _default_of(entry: DescribeConfigsResourceResult) -> str | None:
     """The value that holds without one of the topic's own: the first of the sources behind it."""
-    if entry.config_source != _OF_TOPIC:
+    if entry.config_source != SET_ON_TOPIC:
         return entry.value
-    return next((synonym.value for synonym in entry.synonyms if synonym.source != _OF_TOPIC), None)
+    return next((synonym.value for synonym in entry.synonyms if synonym.source != SET_ON_TOPIC), None)
 
 
 def _broker_defaults(client: WireClient, names: Sequence[str]) -> dict[str, str]:

@@ -56,7 +56,7 @@ def partition_states(client: WireClient, topic: str, after: int, limit: int) -> 
 def _partition_states(client: WireClient, topic: str, after: int, limit: int) -> tuple[list[PartitionDetails], int]:
     found = client.metadata([topic])
     if topic not in found:
-        raise UnknownTopicError(f"there is no topic {topic!r}; mainstem topics list shows the topics")
+        raise UnknownTopicError(f"topic {topic!r} does not exist; mainstem topics list shows all")
     partitions = found[topic].partitions
     shown = [number for number in sorted(partitions) if number > after][:limit]
     by_leader: dict[int, list[int]] = {}

@@ -81,16 +81,20 @@ def topic_configs(client: WireClient, name: str, keys: Iterable[str] | None = No
 
 
 def topic_config_entries(
-    client: WireClient, name: str, keys: Iterable[str] | None = None
+    client: WireClient, name: str, keys: Iterable[str] | None = None, *, in_full: bool = False
 ) -> list[DescribeConfigsResourceResult]:
-    """The topic's configs with their sources (``SET_ON_TOPIC``, or a default). Raises UnknownTopicError."""
+    """The topic's configs with their sources (``SET_ON_TOPIC``, or a default). Raises UnknownTopicError.
+
+    ``in_full``: also with the values behind the source, and the descriptions.
+    """
     resource = DescribeConfigsResource(
         resource_type=_TOPIC_RESOURCE,
         resource_name=name,
         configuration_keys=None if keys is None else list(keys),
     )
     entries: list[DescribeConfigsResourceResult] = []
-    for result in client.request(DescribeConfigsRequest(resources=[resource])).results:
+    request = DescribeConfigsRequest(resources=[resource], include_synonyms=in_full, include_documentation=in_full)
+    for result in client.request(request).results:
         if result.error_code != ErrorCode.NONE:
             raise error_of(result.error_code, f"topic {name!r} cannot be described", result.error_message)
         entries += result.configs

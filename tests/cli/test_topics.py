@@ -131,7 +131,7 @@ def test_the_partitions_and_consumers_of_a_topic_are_shown(
     mainstem_log.append(mainstem_topic, "a")
     [row] = command.run("topics", "partitions", mainstem_topic, "--json").json["partitions"]
     assert (row["partition"], row["end"]) == (0, 1)
-    assert "newest_ms" in command.run("topics", "partitions", mainstem_topic).out
+    assert "newest (UTC)" in command.run("topics", "partitions", mainstem_topic).out
     assert "no group" in command.run("topics", "consumers", mainstem_topic).out
     mainstem_log.group_admin.set_offsets("t-consumer", {TopicPartition(mainstem_topic, 0): 0})
     [group] = command.run("topics", "consumers", mainstem_topic, "--json").json["groups"]

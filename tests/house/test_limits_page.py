@@ -78,6 +78,10 @@ CONSTANTS = {
         "client.dead_letters:_ALL_LETTERS_MAX",
         "client.dead_letters:GROUPS_MAX",
     ],
+    "ranges of handled": [
+        "client.handled_letters:RANGES_MAX",
+        "client.handled_letters:RANGES_IN_ALL",
+    ],
     "searches at once": [
         "gateway.streams.topic_search:SEARCHES_MAX",
         "gateway.streams.topic_search:BYTES_MAX",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 from typing import Annotated, Any
 
 import typer
 
 from mainstem.cli import options
 from mainstem.cli.connect import connect
-from mainstem.cli.output import confirm, out, out_json, out_rows
+from mainstem.cli.output import confirm, out, out_json, out_rows, utc_time
 from mainstem.errors import InputError
 
 app = typer.Typer(
@@ -160,10 +159,4 @@ def _readable(field: str, value: Any) -> str:
 
 
 def _time(at_ms: int | None) -> str:
-    if at_ms is None:
-        return "ever"
-    return (
-        datetime.datetime.fromtimestamp(at_ms / 1_000, datetime.UTC)
-        .isoformat(timespec="seconds")
-        .replace("+00:00", "Z")
-    )
+    return "ever" if at_ms is None else utc_time(at_ms)

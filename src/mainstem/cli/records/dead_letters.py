@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import itertools
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 
 from mainstem.cli import options
 from mainstem.cli.connect import connect
-from mainstem.cli.output import cell_text, note, out, out_json, out_rows
+from mainstem.cli.output import cell_text, note, out, out_json, out_rows, utc_time
 from mainstem.errors import InputError
 
 if TYPE_CHECKING:
@@ -119,8 +118,8 @@ def _row(group: dict[str, Any]) -> dict[str, Any]:
         "reason": group["reason"],
         "new": group["unhandled"],
         "all": group["letters"],
-        "first": _time(group["first_ms"]),
-        "last": _time(group["last_ms"]),
+        "first": utc_time(group["first_ms"]),
+        "last": utc_time(group["last_ms"]),
         "group": group["id"],
     }
 
@@ -128,7 +127,7 @@ def _row(group: dict[str, Any]) -> dict[str, Any]:
 def _print(letter: dict[str, Any]) -> None:
     source, record = letter["source"], letter["record"]
     at = f"{source['topic']}/{source['partition']}:{source['offset']}" if "offset" in source else source["topic"]
-    out(f"{letter['place']}  {_time(letter['timestamp_ms'])}  {at or 'of an unknown place'}")
+    out(f"{letter['place']}  {utc_time(letter['timestamp_ms'])}  {at or 'of an unknown place'}")
     out(f"    {letter['error']}")
     if record is None:
         out("    retention has removed it")
@@ -136,7 +135,3 @@ def _print(letter: dict[str, Any]) -> None:
     for name in ("key", "value"):
         if name in record or f"{name}_base64" in record:
             out(f"    {name}: {cell_text(record.get(name, record.get(f'{name}_base64')))}")
-
-
-def _time(time_ms: int) -> str:
-    return datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")

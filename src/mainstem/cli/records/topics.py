@@ -9,7 +9,7 @@ import typer
 
 from mainstem.cli import options
 from mainstem.cli.connect import connect
-from mainstem.cli.output import confirm, note, out, out_json, out_rows, out_table
+from mainstem.cli.output import confirm, note, out, out_json, out_rows, out_table, utc_time
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
@@ -90,8 +90,11 @@ def partitions(
     rows = [partition_state_json(each) for each in states]
     if json:
         out_json({"topic": topic, "partitions": rows})
-    else:
-        out_rows(rows)
+        return
+    for row in rows:
+        newest_ms = row.pop("newest_ms")
+        row["newest (UTC)"] = None if newest_ms is None else utc_time(newest_ms)
+    out_rows(rows)
 
 
 @app.command()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.console.conftest import Open
 
-GROUPED = "SELECT carrier, count(*) AS flights FROM con_table GROUP BY 1 ORDER BY 1"
+GROUPED = "SELECT carrier, count(DISTINCT flight) AS flights FROM con_table GROUP BY 1 ORDER BY 1"
 ROWS: list[dict[str, Any]] = [
     {"n": 2**62, "at": "2013-01-01T10:00:00+00:00", "sum": "12.50", "words": ["a", "b"], "x": None, "note": 'a,"b"'},
     {"n": None, "at": None, "sum": None, "words": None, "x": 1.5, "note": ""},

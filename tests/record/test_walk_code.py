@@ -103,6 +103,14 @@ def test_what_one_process_compiled_the_next_one_loads(places: list[Path], code: 
     assert WALK.kept() is not None
 
 
+def test_the_code_is_the_same_whatever_the_processor(
+    places: list[Path], code: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CPU_NAME", "skylake-avx512")
+    WALK.build()
+    assert (places[0] / WALK.file_name).read_bytes() == code
+
+
 def test_it_goes_where_it_may_be_written(places: list[Path]) -> None:
     places[0].write_text("no directory")
     WALK.build()

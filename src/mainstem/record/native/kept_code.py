@@ -39,6 +39,8 @@ What is asked are 64-bit integers, whose address the native function gets. It re
 _DIGEST_BYTES: Final = 32
 _CODE_BYTES_MAX: Final = 1 << 20
 _COMPILE_S_MAX: Final = 300
+_PLAIN_PROCESSOR: Final = {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""}
+"""numba compiles for the processor that it runs on; with these the same sources give the same code on all of them."""
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -104,6 +106,7 @@ class KeptCode:
             raise OSError("numba is not installed")
         done = subprocess.run(
             [sys.executable, "-m", self.compiler],
+            env={**os.environ, **_PLAIN_PROCESSOR},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

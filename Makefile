@@ -33,9 +33,9 @@ quick: $(READY) ## Run the tests for while you work: under two minutes on two co
 	@exec $(BIN)/python -m pytest -n 2 -q -m 'not (slow or spark or browser or endtoend or maven)' $(ARGS)
 
 .PHONY: test
-test: $(READY) ## Run every test, two at a time (ARGS="tests/log -k recovery" for some, one at a time)
+test: $(READY) ## Run every test, three at a time (ARGS="tests/log -k recovery" for some, one at a time)
 	@scripts/setup-tests || printf 'make: the tests that need it are skipped\n' >&2
-	@exec $(BIN)/python -m pytest $(or $(ARGS),-n 2)
+	@exec $(BIN)/python -m pytest $(or $(ARGS),-n 3)
 
 .PHONY: cluster-test
 cluster-test: $(READY) ## The example on a Spark and an Apache Kafka cluster that lose members (minutes, 5 GB)

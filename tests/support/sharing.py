@@ -3,6 +3,8 @@
 * The tests of one file run in one process, and so do those of a directory in ``_TOGETHER``: they share something that
   is slow to start, like a Spark session or an Apache Kafka.
 * What takes longest begins first (``_LONGEST_FIRST``), so that the processes end at about the same time.
+* At most two processes run tests that start Spark (``_STARTS_SPARK``): it gives a Python worker ten seconds to start,
+  whatever one sets, and a machine of two cores does not start three of them in that time.
 * A test that ends its process has failed. xdist would run it again in the next process, which would end too.
 """
 
@@ -31,6 +33,15 @@ _LONGEST_FIRST = (
     "fuzz",
     "log/test_simulation_mutants.py",
 )
+_STARTS_SPARK = (
+    "spark",
+    "torture",
+    "endtoend",
+    "examples",
+    "cli/test_run_once.py",
+    "house/test_docs_run.py",
+)
+_SPARK_AT_A_TIME = 2
 
 
 @pytest.hookimpl(trylast=True)
@@ -45,6 +56,10 @@ def _rank(nodeid: str) -> int:
     return next((rank for rank, place in enumerate(_LONGEST_FIRST) if path.is_relative_to(place)), len(_LONGEST_FIRST))
 
 
+def _starts_spark(nodeid: str) -> bool:
+    return any(_path(nodeid).is_relative_to(place) for place in _STARTS_SPARK)
+
+
 def _path(nodeid: str) -> Path:
     path = Path(nodeid.partition("::")[0])
     return path.relative_to("tests") if path.is_relative_to("tests") else path
@@ -57,6 +72,15 @@ class Sharing(LoadScopeScheduling):
         path = _path(nodeid)
         return path.parts[0] if path.parts[0] in _TOGETHER else str(path)
 
+    def _assign_work_unit(self, node: Any) -> None:
+        """Give the process the next file, or the next that does not start Spark when others run two that do."""
+        others = [units for other, units in self.assigned_work.items() if other is not node]
+        if sum(_runs_spark(units) for units in others) >= _SPARK_AT_A_TIME:
+            plain = next((scope for scope in self.workqueue if not _starts_spark(scope)), None)
+            if plain is not None:
+                self.workqueue.move_to_end(plain, last=False)
+        super()._assign_work_unit(node)
+
     def remove_node(self, node: Any) -> str | None:
         """Forget a process that has ended; the test that it was running, which counts as done."""
         units = self.assigned_work[node].values()
@@ -66,6 +90,10 @@ class Sharing(LoadScopeScheduling):
             unit[crashed] = True
         super().remove_node(node)
         return crashed
+
+
+def _runs_spark(units: dict[str, dict[str, bool]]) -> bool:
+    return any(_starts_spark(scope) and not all(done.values()) for scope, done in units.items())
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from typing import Protocol
 
@@ -29,3 +30,12 @@ class SystemClock:
 
     def monotonic_s(self) -> float:
         return time.monotonic()
+
+
+def utc_time(time_ms: int) -> str:
+    """A time as commands and requests take it: ``2026-01-31T12:00:00Z``; milliseconds where no calendar has it."""
+    try:
+        at = datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC)
+    except (ValueError, OverflowError, OSError):  # any client may give a record any time
+        return f"{time_ms} ms"
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -67,6 +67,15 @@ HttpTlsKey: TypeAlias = Annotated[
 ConsoleReadOnly: TypeAlias = Annotated[
     bool, typer.Option("--console-read-only", help="A console that hides and refuses every change.")
 ]
+AlertWebhook: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--alert-webhook",
+        envvar="MAINSTEM_ALERT_WEBHOOK",
+        metavar="URL",
+        help="Send problems that begin and end there, in the form of Alertmanager's webhooks.",
+    ),
+]
 NoConsole: TypeAlias = Annotated[bool, typer.Option("--no-console", help="HTTP without the console at /.")]
 Insecure: TypeAlias = Annotated[
     bool, typer.Option("--insecure", help="Insist on an address that is not loopback, without authentication.")

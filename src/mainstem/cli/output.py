@@ -6,7 +6,6 @@ the output's encoding lacks (in any encoding: half of a surrogate pair) are esca
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import sys
@@ -102,15 +101,6 @@ def out_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: s
             console.print(Text(_sayable(title), style="bold"))  # rich would fold a table's own title to its width
         console.print(table)
         sys.stdout.flush()
-
-
-def utc_time(time_ms: int) -> str:
-    """A time as other commands take it: ``2026-01-31T12:00:00Z``; milliseconds where no calendar has it."""
-    try:
-        at = datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC)
-    except (ValueError, OverflowError, OSError):  # any client may give a record any time
-        return f"{time_ms} ms"
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def cell_text(value: Any) -> str:

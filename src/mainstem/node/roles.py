@@ -16,6 +16,8 @@ from mainstem.errors import ConfigError
 from mainstem.exit_codes import FINAL
 from mainstem.logs import FORMATS, LEVELS
 
+WEBHOOK_VARIABLE = "MAINSTEM_ALERT_WEBHOOK"
+"""The gateway gets the webhook's URL by it: others on the machine see a command line, and the URL may be secret."""
 RANK_GATEWAY, RANK_APPLIERS, RANK_LOG = 0, 1, 2
 
 
@@ -81,7 +83,9 @@ def log_role(
 
 @dataclass(frozen=True, slots=True)
 class HttpAccess:
-    """The gateway's access options: tokens, pages of other origins, TLS, limits, and a console that only reads."""
+    """The gateway's options: tokens, pages of other origins, TLS, limits, a console that only reads, and where problems
+    are sent to.
+    """
 
     tokens: Path | None = None
     origins: tuple[str, ...] = ()
@@ -90,6 +94,7 @@ class HttpAccess:
     insecure: bool = False
     settings: tuple[str, ...] = ()
     console_read_only: bool = False
+    alert_webhook: str | None = None
 
     def __post_init__(self) -> None:
         if self.tls_key is not None and self.tls_cert is None:
@@ -125,7 +130,8 @@ def gateway_role(
         arguments += ["--view-host", str(socket)]
     arguments += access.arguments()
     module = "mainstem.console.process" if console else "mainstem.gateway.server.process"
-    return Role("gateway", _python(module, *arguments), "ready: http ")
+    secrets = {WEBHOOK_VARIABLE: access.alert_webhook} if access.alert_webhook else {}
+    return Role("gateway", _python(module, *arguments), "ready: http ", environment=secrets)
 
 
 def registry_role(bootstrap: str, http: str, access: HttpAccess) -> Role:

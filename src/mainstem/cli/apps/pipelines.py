@@ -8,7 +8,8 @@ import typer
 
 from mainstem.cli import options
 from mainstem.cli.connect import connect
-from mainstem.cli.output import confirm, out, out_json, out_rows, utc_time
+from mainstem.cli.output import confirm, out, out_json, out_rows
+from mainstem.clock import utc_time
 from mainstem.errors import InputError
 
 app = typer.Typer(

@@ -46,6 +46,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     http_tls_key: options.HttpTlsKey = None,
     no_console: options.NoConsole = False,
     console_read_only: options.ConsoleReadOnly = False,
+    alert_webhook: options.AlertWebhook = None,
     settings: options.Settings = None,
     json: options.Json = False,
 ) -> int:
@@ -70,8 +71,8 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
             return _finish_once(stack, app, declared, ready["kafka"], json=json)
         if declared.views:
             stack.launch_views(app, ready["kafka"])
-        origins, read_only = tuple(cors_origin or ()), console_read_only
-        access = HttpAccess(http_tokens, origins, http_tls_cert, http_tls_key, False, of_gateway, read_only)
+        origins, tls = tuple(cors_origin or ()), (http_tls_cert, http_tls_key)
+        access = HttpAccess(http_tokens, origins, *tls, False, of_gateway, console_read_only, alert_webhook)
         ready["http"] = stack.launch_gateway(
             ready["kafka"], http, views=bool(declared.views), access=access, console=not no_console
         )

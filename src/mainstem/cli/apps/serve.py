@@ -23,6 +23,7 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
     http_tls_key: options.HttpTlsKey = None,
     no_console: options.NoConsole = False,
     console_read_only: options.ConsoleReadOnly = False,
+    alert_webhook: options.AlertWebhook = None,
     http_for: Annotated[
         str | None,
         typer.Option("--http-for", metavar="HOST:PORT", help="HTTP alone, for a log that runs already; no log here."),
@@ -51,7 +52,8 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
         address = http_for or stack.launch_log(listen, of_log, insecure=insecure, output=output)
         ready = {"kafka": address}
         origins = tuple(cors_origin or ())
-        access = HttpAccess(http_tokens, origins, http_tls_cert, http_tls_key, insecure, of_gateway, console_read_only)
+        tls, only_reads = (http_tls_cert, http_tls_key), console_read_only
+        access = HttpAccess(http_tokens, origins, *tls, insecure, of_gateway, only_reads, alert_webhook)
         if registry is not None:
             ready["registry"] = stack.launch_registry(address, registry, access)
         if not no_http:

@@ -9,7 +9,8 @@ import typer
 
 from mainstem.cli import options
 from mainstem.cli.connect import connect
-from mainstem.cli.output import cell_text, note, out, out_json, out_rows, utc_time
+from mainstem.cli.output import cell_text, note, out, out_json, out_rows
+from mainstem.clock import utc_time
 from mainstem.errors import InputError
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import typer
 
 from mainstem.cli import options
 from mainstem.cli.connect import connect
-from mainstem.cli.output import confirm, note, out, out_json, out_rows, out_table, utc_time
+from mainstem.cli.output import confirm, note, out, out_json, out_rows, out_table
+from mainstem.clock import utc_time
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log

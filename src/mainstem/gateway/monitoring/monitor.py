@@ -17,6 +17,7 @@ from mainstem.client.log import Log
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import MainstemError
 from mainstem.gateway.http.blocking import Workers
+from mainstem.gateway.monitoring.alert_webhook import AlertWebhook
 from mainstem.gateway.monitoring.history import History
 from mainstem.gateway.monitoring.problem_watch import ProblemWatch
 from mainstem.gateway.monitoring.ring_file import FINE
@@ -42,6 +43,7 @@ class Monitor:
         views: ViewBackend,
         history: History | None = None,
         clock: Clock | None = None,
+        webhook: AlertWebhook | None = None,
     ) -> None:
         self.history = history or History()
         self.problems = ProblemWatch(self._an_hour_ago)
@@ -52,6 +54,9 @@ class Monitor:
         self._pipelines = Overview(log, self.clock)
         self._asking = Workers(2)
         self._keeping = Workers(1)
+        self._sending = Workers(1)
+        self._webhook = webhook
+        self._telling: asyncio.Task[None] | None = None
         self._series = SeriesReader()
 
     async def run(self) -> None:
@@ -64,6 +69,8 @@ class Monitor:
                     await self.sample()
                 except Exception as error:  # noqa: BLE001 the next sample is taken
                     failed("history", error)
+                if self._telling is None or self._telling.done():
+                    self._telling = asyncio.create_task(self.tell(), name="alert webhook")
         finally:
             self.history.close()
 
@@ -76,6 +83,14 @@ class Monitor:
         )
         ends = await _in_time(self._asking.run(self._ends, pipelines or [], page is None))
         await self._keeping.run(self._keep, page, views, pipelines, ends or Position())
+
+    async def tell(self) -> None:
+        """Send what has changed to the webhook, if there is one; a receiver that is slow holds up no sample."""
+        if self._webhook is not None:
+            try:
+                await self._sending.run(self._webhook.tell, self.problems.current)
+            except Exception as error:  # noqa: BLE001 the next change is sent
+                failed("alert webhook", error)
 
     def _keep(
         self, page: bytes | None, views: list[Document] | None, pipelines: list[Document] | None, ends: Position

@@ -9,6 +9,7 @@ Prints ``ready: http HOST:PORT`` when it accepts, one line ``error: …`` when i
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 _LOG_TIMEOUT_S = 10.0
+_WEBHOOK_VARIABLE = "MAINSTEM_ALERT_WEBHOOK"
 
 
 Mount = Callable[["FastAPI"], None]
@@ -70,9 +72,11 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
         stop_with_parent()
 
     from mainstem.client.log import Log
+    from mainstem.clock import SystemClock
     from mainstem.gateway.access.cors import checked_origins
     from mainstem.gateway.access.limits import LOOPBACK_NAMES, GatewayLimits, limits_of, streams_bound
     from mainstem.gateway.access.tokens import TokenFile
+    from mainstem.gateway.monitoring.alert_webhook import AlertWebhook
     from mainstem.gateway.monitoring.history import History
     from mainstem.gateway.monitoring.monitor import Monitor
     from mainstem.gateway.monitoring.ring_file import RingFile
@@ -84,6 +88,7 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
     host = parse_address(options.http).host
     names = LOOPBACK_NAMES | {host} if is_loopback(host) else None
     tokens = TokenFile(options.tokens) if options.tokens is not None else None
+    scheme = "http" if tls is None else "https"
     with Log(options.bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-gateway") as log:
         metrics = None
         if options.metrics_socket is not None:
@@ -96,7 +101,11 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
         else:
             views = ForwardingBackend(options.view_host)
             history = History(None if options.history is None else RingFile(options.history))
-            app = create_app(log, views, limits, metrics, tokens, Monitor(log, metrics, views, history))
+            webhook, clock = None, SystemClock()
+            if os.environ.get(_WEBHOOK_VARIABLE):
+                webhook = AlertWebhook(os.environ[_WEBHOOK_VARIABLE], f"{scheme}://{options.http}", clock)
+            monitor = Monitor(log, metrics, views, history, clock, webhook)
+            app = create_app(log, views, limits, metrics, tokens, monitor)
             app.state.console_read_only = options.console_read_only
             (mount or add_front_page)(app)
         serve(app, listening, f"ready: http {Address(*listening.getsockname()[:2])}", tls, websockets=mount is not None)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Mapping
 from typing import Any
 
+from mainstem.clock import utc_time
 from mainstem.errors import QueryError
 from mainstem.pipelines.kinds import Metrics
 from mainstem.views.requests import MetricsQuery
@@ -53,7 +53,8 @@ def _row(labels: Mapping[str, str], figures: Figures, kind: Metrics, request: Me
     row: Row = {"labels": labels, "records": figures.records, "values": values}
     if request.series:
         row["series"] = [
-            {"minute": _iso(minute), "records": figures.minutes[minute]} for minute in sorted(figures.minutes)
+            {"minute": utc_time(minute * 60_000), "records": records}
+            for minute, records in sorted(figures.minutes.items())
         ]
     return row
 
@@ -86,11 +87,3 @@ def _running(counts: tuple[int, ...]) -> list[int]:
         total += count
         running.append(total)
     return running
-
-
-def _iso(minute: int) -> str:
-    try:
-        moment = datetime.datetime.fromtimestamp(minute * 60, datetime.UTC)
-    except (ValueError, OverflowError, OSError):  # past the year 9999
-        return str(minute * 60)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

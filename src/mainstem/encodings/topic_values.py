@@ -37,7 +37,17 @@ class Codec:
     """Encodes and decodes the keys and values of a log's topics. The module's docstring has the contract."""
 
     def __init__(self, log: Log, clock: Clock | None = None, *, framing: Literal["id", "guid"] = "id") -> None:
-        """``framing``: values begin with a zero and the schema's id, or with a one and its global id (16 bytes)."""
+        """Connect to nothing yet.
+
+        Args:
+            log: The log, and the schemas of its topics.
+            clock: The time; tests give one of their own.
+            framing: ``id``: values begin with a zero and the schema's id. ``guid``: they begin with a one and the
+                schema's global id (16 bytes).
+
+        Raises:
+            InputError: There is no such framing.
+        """
         if framing not in FRAMINGS:
             raise InputError(f"unknown framing {framing!r}: use one of {', '.join(FRAMINGS)}")
         self._log, self._framing = log, framing
@@ -53,15 +63,38 @@ class Codec:
         return None if known is None else known.encoding
 
     def encode(self, topic: str, value: Any) -> bytes | None:
-        """A value as the topic has it: what ``Log.append`` takes as a JSON object, or None for a tombstone.
+        """A value as the topic has it. Values of a topic that is not encoded are JSON.
 
-        Values of a topic that is not encoded are JSON. Raises SchemaError for a value that does not fit the columns.
+        Args:
+            topic: The topic.
+            value: What ``Log.append`` takes as a JSON object; None for a tombstone.
+
+        Returns:
+            The bytes to append; None for a tombstone.
+
+        Raises:
+            SchemaError: The value does not fit the topic's columns, or has a field that is none of them.
+
+        Example:
+            >>> ms.Codec(log).encode("orders", {"id": 1})
+            b'{"id":1}'
         """
         data = value_bytes(value)
         return self.encode_many(topic, [data])[0] if data is not None else None
 
     def encode_many(self, topic: str, values: list[bytes | None]) -> list[bytes | None]:
-        """JSON objects as values of the topic; bytes None stay so. Raises SchemaError, which names the value."""
+        """Many values as the topic has them.
+
+        Args:
+            topic: The topic.
+            values: JSON objects as bytes; None for a tombstone.
+
+        Returns:
+            The bytes to append, in the same order.
+
+        Raises:
+            SchemaError: One does not fit the topic's columns; the error says which.
+        """
         known = self._topics.schema(topic)
         if known is None or known.encoding is None:
             return values
@@ -74,7 +107,11 @@ class Codec:
         return found
 
     def decode(self, record: Record) -> Any:
-        """A record's value as Python values of its JSON form; None for a tombstone. Raises SchemaError."""
+        """A record's value as Python values of its JSON form; None for a tombstone.
+
+        Raises:
+            SchemaError: The value cannot be read by its schema, or is not JSON.
+        """
         text = self.json_text(record)
         if text is None:
             return None
@@ -84,14 +121,37 @@ class Codec:
             raise SchemaError(_place(record) + ": the value is not JSON; read record.value") from error
 
     def encode_key(self, topic: str, key: Any) -> bytes | None:
-        """A key as the topic has it, of what ``Log.append`` takes as a key; of several columns, a list of their values.
+        """A key as the topic has it. Keys of a topic whose keys are not encoded are text.
 
-        Keys of a topic whose keys are not encoded are text. Raises SchemaError for a key that does not fit its columns.
+        Args:
+            topic: The topic.
+            key: What ``Log.append`` takes as a key; a list of values for a key of several columns.
+
+        Returns:
+            The bytes to append; None for no key.
+
+        Raises:
+            SchemaError: The key does not fit the columns of the topic's key.
+
+        Example:
+            >>> ms.Codec(log).encode_key("orders", 1)
+            b'1'
         """
         return self.encode_keys(topic, [key_bytes(key)])[0]
 
     def encode_keys(self, topic: str, keys: list[bytes | None]) -> list[bytes | None]:
-        """Keys as text in the topic's encoding; None stays so. Raises SchemaError."""
+        """Many keys in the topic's encoding.
+
+        Args:
+            topic: The topic.
+            keys: Keys as text; None for no key.
+
+        Returns:
+            The bytes to append, in the same order.
+
+        Raises:
+            SchemaError: A key is not UTF-8 text, or does not fit the columns of the topic's key.
+        """
         known = self._topics.schema(topic)
         if known is None or known.key_encoding is None or all(key is None for key in keys):
             return keys
@@ -103,7 +163,11 @@ class Codec:
         return found
 
     def decode_key(self, record: Record) -> bytes | None:
-        """A record's key as the text that it is in a topic of text keys. Raises SchemaError."""
+        """A record's key as the text that it is in a topic of text keys; None for no key.
+
+        Raises:
+            SchemaError: The key cannot be read by its schema.
+        """
         known = self._topics.schema(record.topic)
         if record.key is None or known is None or known.key_encoding is None:
             return record.key
@@ -115,7 +179,11 @@ class Codec:
         return text
 
     def json_text(self, record: Record) -> bytes | None:
-        """A record's value as JSON text, of all columns. Raises SchemaError for one that cannot be read."""
+        """A record's value as JSON text, of all columns; None for a tombstone.
+
+        Raises:
+            SchemaError: The value cannot be read by its schema.
+        """
         known = self._topics.schema(record.topic)
         if record.value is None or known is None or known.encoding is None:
             return record.value
@@ -127,7 +195,16 @@ class Codec:
         return text
 
     def json_values(self, topic: RegisteredSchema, values: pa.Array, headers: pa.Array | None = None) -> JsonValues:
-        """Many values of an encoded topic as JSON."""
+        """Many values of an encoded topic as JSON.
+
+        Args:
+            topic: The topic with its schema.
+            values: The records' values, binary, of any length.
+            headers: The frames of the records' headers, binary, where values have none of their own.
+
+        Returns:
+            The values as JSON, and for those that cannot be read the reason.
+        """
         return json_values(values, headers, topic.schema, self._decoder)
 
     def _encoder(self, known: RegisteredSchema) -> ValueEncoder:

@@ -99,8 +99,10 @@ class _KindOfView:
 class KeyValue(_KindOfView):
     """The latest value of each key, or, with ``fold``, what a function makes of all its records: get, ranges, prefixes.
 
-    ``fold(state, record)`` is called for each record of a key, in order, with the state before it, ``initial`` at
-    first; it returns the state after it, any JSON value, or None to delete the key. See `pipelines.folds`.
+    Args:
+        fold: Called for each record of a key, in order, with the state before it and the record (``ms.FoldRecord``). It
+            returns the state after it, any JSON value, or None to delete the key. See `pipelines.folds`.
+        initial: The state before the first record of a key, JSON.
     """
 
     kind: ClassVar[str] = "key-value"
@@ -147,7 +149,11 @@ class SQL(_KindOfView):
 
 @dataclass(frozen=True, init=False)
 class Search(_KindOfView):
-    """Full text over ``fields``, columns of the topic."""
+    """Full text over columns of the topic.
+
+    Args:
+        fields: Names of the columns, one or more.
+    """
 
     kind: ClassVar[str] = "search"
     fields: tuple[str, ...]
@@ -166,7 +172,12 @@ class Search(_KindOfView):
 
 @dataclass(frozen=True, kw_only=True)
 class Graph(_KindOfView):
-    """One edge for each record, from the column ``source`` to the column ``target``: neighbors and paths."""
+    """One edge for each record: neighbors and paths.
+
+    Args:
+        source: The column with the name of the node where the edge begins.
+        target: The column with the name of the node where it ends.
+    """
 
     kind: ClassVar[str] = "graph"
     entries_without_records: ClassVar[str | None] = "edge "
@@ -193,8 +204,12 @@ class Lake(_KindOfView):
 class Metrics(_KindOfView):
     """Figures of the records, each of which counts once: how many, and of ``values`` sum, extremes and distribution.
 
-    Kept for each combination of the columns ``by``, at most ``labels_max`` of them, and by minute for the ``minutes``
-    latest minutes of the records' own time. ``buckets`` are the upper bounds of the histograms, in rising order.
+    Args:
+        by: Columns; figures are kept for each combination of their values.
+        values: Columns of numbers.
+        buckets: Upper bounds of the histograms, 1 to 200, in rising order.
+        minutes: For how many of the latest minutes, by the records' own time, the rate is kept; 0 to 1,440.
+        labels_max: The most combinations, 1 to 10,000; records of more are counted together.
     """
 
     kind: ClassVar[str] = "metrics"
@@ -274,8 +289,10 @@ class _ServerKind(SinkKind):
 class Postgres(_ServerKind):
     """A table of a PostgreSQL database.
 
-    ``dsn``: libpq's connection string or URL; None: the environment variable ``MAINSTEM_POSTGRES_DSN``. The DSN may
-    hold a password, so it is in no text form of the definition.
+    Args:
+        dsn: libpq's connection string or URL; the environment variable ``MAINSTEM_POSTGRES_DSN`` unless given. It may
+            hold a password, so it is in no text form of the definition.
+        table: ``table``, or ``schema.table``.
     """
 
     kind: ClassVar[str] = "postgres"
@@ -285,7 +302,10 @@ class Postgres(_ServerKind):
 class MariaDB(_ServerKind):
     """A table of a MariaDB database.
 
-    ``dsn``: ``mariadb://USER:PASSWORD@HOST:PORT/DATABASE``; None: the environment variable ``MAINSTEM_MARIADB_DSN``.
+    Args:
+        dsn: ``mariadb://USER:PASSWORD@HOST:PORT/DATABASE``; the environment variable ``MAINSTEM_MARIADB_DSN`` unless
+            given.
+        table: ``table``, or ``database.table``.
     """
 
     kind: ClassVar[str] = "mariadb"
@@ -293,7 +313,12 @@ class MariaDB(_ServerKind):
 
 @dataclass(frozen=True)
 class SQLite(SinkKind):
-    """A table of an SQLite file. ``path``: the file; it is made when it is missing."""
+    """A table of an SQLite file.
+
+    Args:
+        path: The file; it is created when it is missing.
+        table: The table's name.
+    """
 
     kind: ClassVar[str] = "sqlite"
     path: str | os.PathLike[str] = ""

@@ -72,15 +72,26 @@ class Validator:
     """Checks values before they are appended: ``validator.require("flights", row)``, then ``log.append``."""
 
     def __init__(self, log: Log, clock: Clock | None = None) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            log: The log, and the schemas of its topics.
+            clock: The time; tests give one of their own.
+        """
         self._log = log
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._known: dict[str, tuple[SchemaCheck, float]] = {}
 
     def require(self, topic: str, *values: Any) -> None:
-        """Raise SchemaError for the first value that does not fit the topic's schema, or when it has none.
+        """Check that values fit the topic's schema.
 
-        Values are what ``Log.append`` takes; None, a tombstone, fits.
+        Args:
+            topic: The topic.
+            values: What ``Log.append`` takes; None, a tombstone, fits.
+
+        Raises:
+            SchemaError: A value does not fit, or the topic has no schema. The error says which value and column.
         """
         check = self._check(topic)
         check.require(

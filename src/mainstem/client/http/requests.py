@@ -71,10 +71,23 @@ class TopicRequests:
         timeout: float = 30.0,
         idempotency_key: str | None = None,
     ) -> Asked:
-        """Append a request and wait up to ``timeout`` seconds (at most 300, or none with 0) for its reply.
+        """Append a request and wait for its reply.
 
-        With ``idempotency_key`` it is appended once, however often it is asked, where the topic's
-        ``mainstem.idempotency.window.ms`` allows it.
+        Args:
+            value: What the worker gets, as JSON.
+            key: The record's key, which decides on its partition.
+            headers: The record's headers.
+            timeout: How many seconds to wait, at most 300; 0 waits for none.
+            idempotency_key: With it the request is appended once, however often it is asked, where the topic's
+                ``mainstem.idempotency.window.ms`` allows it.
+
+        Returns:
+            The request, with its reply if one came in time.
+
+        Raises:
+            RequestFailedError: The worker's function raised an error.
+            UnknownTopicError: There is no such topic.
+            LogUnavailableError: The gateway or the log cannot be reached.
         """
         body = {"value": value, "headers": dict(headers or {}), "timeout_s": timeout}
         if key is not None:
@@ -96,16 +109,34 @@ class RequestClient:
     """Request and reply through one gateway; ``client["quotes"]`` are the requests of a topic."""
 
     def __init__(self, url: str, *, token: str | None = None) -> None:
-        """Raises ConfigError when ``url`` is no HTTP address, or ``token`` no token."""
+        """Connect to nothing yet.
+
+        Args:
+            url: The gateway; ``host:port`` is enough.
+            token: The bearer token, where the gateway asks for one; the variable ``MAINSTEM_TOKEN`` unless given.
+
+        Raises:
+            ConfigError: The URL is no HTTP address, or the token is none.
+        """
         self._http = JsonHttp(url, token=token)
 
     def __getitem__(self, topic: str) -> TopicRequests:
         return TopicRequests(self._http, topic)
 
     def look(self, request_id: str, *, timeout: float = 0.0) -> Asked:
-        """The state of a request; waits for its reply up to ``timeout`` seconds (at most 300).
+        """The state of a request.
 
-        Raises UnknownRequestError, RequestExpiredError, RequestFailedError.
+        Args:
+            request_id: The ``id`` of what ``ask`` returned.
+            timeout: How many seconds to wait for its reply, at most 300.
+
+        Returns:
+            The request, with its reply if there is one.
+
+        Raises:
+            UnknownRequestError: There is no such request.
+            RequestExpiredError: The log has removed the request or its reply.
+            RequestFailedError: The worker's function raised an error.
         """
         path = f"/requests/{RequestId.parse(request_id)}"
         return _asked(self._http.call("GET", path, {"timeout": timeout}, timeout_s=timeout + _MORE_S))

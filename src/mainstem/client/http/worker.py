@@ -60,9 +60,17 @@ class Worker:
     """One worker, a context manager that closes it. The module's docstring has the contract."""
 
     def __init__(self, log: Log, topic: str, function: Answering, *, group: str | None = None) -> None:
-        """``group`` is the consumer group whose workers share the requests, ``mainstem-worker-TOPIC`` unless given.
+        """Join nothing yet: ``run`` does.
 
-        Raises InputError for a topic that takes no requests.
+        Args:
+            log: The log, whose address and security the worker's own connections use.
+            topic: The topic of the requests.
+            function: Gets each request as a record; returns the reply's value, as ``Log.append`` takes values, or a
+                ``client.records.NewRecord`` with headers of its own. It may be called twice for one request.
+            group: The consumer group whose workers share the requests; ``mainstem-worker-TOPIC`` unless given.
+
+        Raises:
+            InputError: The topic is one of the log's own, or its name is too long for a topic of replies.
         """
         self.topic = topic
         self.group = group or f"mainstem-worker-{topic}"
@@ -102,7 +110,13 @@ class Worker:
         self._failures = 0
 
     def run(self) -> None:
-        """Answer requests until ``stop``. Raises UnknownTopicError, AuthorizationError and other permanent errors."""
+        """Answer requests until ``stop`` is called.
+
+        Raises:
+            UnknownTopicError: The topic of the requests, or that of the replies, does not exist.
+            AuthorizationError: This user may not read, write or join the group.
+            LogUnavailableError: Five rounds failed one after the other.
+        """
         self._consumer.subscribe([self.topic])
         while not self._stopping.is_set():
             messages = self._poll()

@@ -5,6 +5,7 @@
 * ``history``: the samples of an hour and of a day
 * ``problem_rules``: what counts as a problem
 * ``problem_watch``: the problems of this moment, each with its beginning
+* ``alert_webhook``: sends the problems that begin and end to a URL
 * ``monitor``: the task that samples
 * ``monitoring_routes``: ``/history`` and ``/health/problems``
 """

@@ -41,6 +41,15 @@ PAGES = (
     "/console/config",
     "/console/dead-letters",
 )
+SHARES_OF_FLOW = """place => {
+    const svg = place.querySelector("svg"), whole = parseFloat(svg.style.getPropertyValue("--width"));
+    place.style.flex = "none";
+    return [1.2, 0.8, 0.5].map(share => {
+        place.style.width = `${share * whole}px`;
+        return svg.getBoundingClientRect().width / whole;
+    });
+}"""
+"""The picture's width as a share of its full one, in places that are wider, narrower, and much narrower."""
 
 
 def see(page: Page, text: str) -> None:
@@ -75,6 +84,8 @@ def test_an_append_shows_in_the_flow_while_one_looks(open_at: Open, stage: Stage
     before = stage.log.describe_topic("con-carriers").offsets
     stage.log.append("con-carriers", {"carrier": "ZZ", "flights": 1}, key="ZZ")
     see(page, f"{before + 1} offsets")
+    shown = page.locator(".flow").evaluate(SHARES_OF_FLOW)
+    assert shown == pytest.approx([1.0, 0.8, 0.75], abs=0.01), "it shrinks to its place, down to what one can read"
 
 
 def test_topics_are_found_by_a_part_of_their_name(open_at: Open) -> None:

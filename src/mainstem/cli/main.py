@@ -32,6 +32,7 @@ _COMMANDS: Final = {
     "read": "records.read",
     "doctor": "operation.doctor",
     "health": "operation.health",
+    "graduate": "operation.graduate",
     "bench": "records.bench",
     "mcp": "operation.mcp",
     "version": "operation.version",

@@ -33,6 +33,7 @@ _COMMANDS: Final = {
     "doctor": "operation.doctor",
     "health": "operation.health",
     "graduate": "operation.graduate",
+    "adopt": "operation.adopt",
     "bench": "records.bench",
     "mcp": "operation.mcp",
     "version": "operation.version",

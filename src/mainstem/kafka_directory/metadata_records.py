@@ -135,11 +135,21 @@ def _quota_records(cluster: ClusterMetadata) -> Iterator[Any]:
 
 @dataclass(slots=True)
 class ReplayedPartition:
-    """A partition as the controller knows it. ``directories`` are the log directories of its replicas, where known."""
+    """A partition as the controller knows it. ``directories`` are the log directories of its replicas, where known.
+
+    ``eligible`` are the replicas that have everything but are not in the ISR, such as that of a broker that has ended.
+    """
 
     replicas: list[int]
+    isr: list[int]
+    eligible: list[int]
     leader_epoch: int
     directories: list[UUID]
+
+    @property
+    def in_sync(self) -> set[int]:
+        """The brokers that have all that was committed."""
+        return {*self.isr, *self.eligible}
 
 
 @dataclass(slots=True)
@@ -194,7 +204,11 @@ class MetadataReplay:
                     self.configs.pop((ConfigResourceType.TOPIC, topic.name), None)
             case kafka.PartitionRecord():
                 self.topics[body.topic_id].partitions[body.partition_id] = ReplayedPartition(
-                    list(body.replicas), body.leader_epoch, list(body.directories)
+                    list(body.replicas),
+                    list(body.isr),
+                    list(body.eligible_leader_replicas or ()),
+                    body.leader_epoch,
+                    list(body.directories),
                 )
             case kafka.PartitionChangeRecord():
                 self._change_partition(body)
@@ -207,6 +221,10 @@ class MetadataReplay:
             partition.leader_epoch += 1
         if body.replicas is not None:
             partition.replicas = list(body.replicas)
+        if body.isr is not None:
+            partition.isr = list(body.isr)
+        if body.eligible_leader_replicas is not None:
+            partition.eligible = list(body.eligible_leader_replicas)
         if body.directories is not None:
             partition.directories = list(body.directories)
 

@@ -133,7 +133,7 @@ class LogDirectory:
         graduated = read_file(self.disk, self.path / GRADUATED)
         if graduated is not None:
             raise StorageError(
-                f"the log of {self.path} was given up for Apache Kafka's in {graduated.decode(errors='replace').strip()}: "
+                f"the log of {self.path} was given up for that of {graduated.decode(errors='replace').strip()}: "
                 "start Apache Kafka there, or choose another --data"
             )
         data = read_file(self.disk, path)

@@ -71,10 +71,10 @@ def stopped_node(data: Path, *, recover: bool) -> Iterator[StoppedNode]:
 
 def require_data_directory(data: Path) -> None:
     """Raises InputError unless it is a Mainstem data directory."""
+    if (data / GRADUATED).is_file():
+        raise InputError(f"the log of {data} was given up for that of {(data / GRADUATED).read_text().strip()}")
     if not (data / META_PROPERTIES).is_file() or not (data / _METADATA).is_dir():
         raise InputError(f"{data} is not a Mainstem data directory, it has no {META_PROPERTIES} or no {_METADATA}")
-    if (data / GRADUATED).exists():
-        raise InputError(f"{data} was graduated to Apache Kafka and given up: {(data / GRADUATED).read_text().strip()}")
 
 
 def _recover(data: Path) -> None:

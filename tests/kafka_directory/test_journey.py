@@ -206,7 +206,7 @@ def _login(address: str, password: str, topic: str, timeout_s: float = 30) -> st
 
 
 def _dump_all(logs: Path) -> list[tuple[str, str]]:
-    """What Kafka's tool prints of the events, and of the metadata."""
+    """The output of Kafka's tool for the events, and of the metadata."""
     segments = ",".join(sorted(str(path) for path in logs.glob("events-0/*.log")))
     metadata = ",".join(str(path) for path in logs.glob("__cluster_metadata-0/*"))
     runs = (("--deep-iteration", "--files", segments), ("--cluster-metadata-decoder", "--files", metadata))

@@ -1,4 +1,4 @@
-"""What graduate and adopt refuse: one clear error each, and the source as it was."""
+"""Refusals of graduate and adopt: one clear error each, and the source as it was."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class PartitionAdoption(NamedTuple):
 
 
 class AdoptionPlan(NamedTuple):
-    """What an adoption makes. ``cluster`` is as Mainstem will have it."""
+    """The plan of an adoption. ``cluster`` is as Mainstem will have it."""
 
     source: Path
     target: Path
@@ -94,7 +94,7 @@ class AdoptionPlan(NamedTuple):
 
 
 def plan_adoption(kafka_directory: Path, data: Path) -> AdoptionPlan:
-    """What ``adopt`` would do. Raises what ``adopt`` raises; nothing is changed."""
+    """Plan what ``adopt`` would do. Nothing is changed; raises what ``adopt`` raises."""
     _require_new(kafka_directory, data)
     with stopped_kafka(kafka_directory) as kafka:
         return _plan(kafka, data)
@@ -103,7 +103,7 @@ def plan_adoption(kafka_directory: Path, data: Path) -> AdoptionPlan:
 def adopt(kafka_directory: Path, data: Path) -> AdoptionPlan:
     """Make the data directory ``data`` out of a stopped Kafka's directory.
 
-    Raises InputError for a data directory that holds a log, or for what is no directory of Kafka's;
+    Raises InputError for a data directory that holds a log, or for another directory than Kafka's;
     DirectoryLockedError while a broker runs there; StorageError for damage. Then ``data`` holds no log.
     """
     _require_new(kafka_directory, data)

@@ -45,7 +45,7 @@ class ClusterMetadata:
 
 
 def read_node(metadata: Metadata, leader_epoch: int) -> ClusterMetadata:
-    """What a node's metadata says."""
+    """Take the state out of a node's metadata."""
     credentials = Credentials(metadata)
     return ClusterMetadata(
         leader_epoch,

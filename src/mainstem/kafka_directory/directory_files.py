@@ -67,7 +67,7 @@ def partition_transfer(path: Path) -> PartitionTransfer:
 
 
 def sizes_of(transfers: Iterable[PartitionTransfer], *, links: bool) -> TransferSizes:
-    """What transfers come to. Without ``links``, on two file systems, everything is copied."""
+    """Add up transfers. Without ``links``, on two file systems, everything is copied."""
     counts = [0, 0, 0, 0]
     for transfer in transfers:
         for file in transfer.files:

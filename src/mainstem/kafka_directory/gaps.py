@@ -19,7 +19,7 @@ from mainstem.record.key_offsets.batches import filler
 
 
 class SegmentScan(NamedTuple):
-    """What a ``.log`` holds: the offset after its last batch, and whether offsets are missing in it."""
+    """The result of reading a ``.log``: the offset after its last batch, and whether offsets are missing in it."""
 
     end_offset: int
     has_gaps: bool

@@ -75,7 +75,7 @@ _KEY_INDEX: Final = ("key-index", "key-index-build")
 
 
 class GraduationPlan(NamedTuple):
-    """What a graduation makes. ``cluster`` is as Apache Kafka will have it."""
+    """The plan of a graduation. ``cluster`` is as Apache Kafka will have it."""
 
     source: Path
     target: Path
@@ -86,7 +86,7 @@ class GraduationPlan(NamedTuple):
 
 
 def plan_graduation(data: Path, target: Path) -> GraduationPlan:
-    """What ``graduate`` would do. Raises what ``graduate`` raises; nothing is changed."""
+    """Plan what ``graduate`` would do. Nothing is changed; raises what ``graduate`` raises."""
     _require_new(data, target)
     with stopped_node(data, recover=False) as node:
         return _plan(node, target)
@@ -95,8 +95,8 @@ def plan_graduation(data: Path, target: Path) -> GraduationPlan:
 def graduate(data: Path, target: Path) -> GraduationPlan:
     """Make the directory ``target``, on which Apache Kafka starts, out of the log in ``data``.
 
-    Raises InputError for a target that holds anything, or what is no data directory; DirectoryLockedError while a log
-    runs there; StorageError. Then ``target`` is as it was before.
+    Raises InputError for a target that holds anything, or for another directory than a log's; DirectoryLockedError
+    while a log runs there; StorageError. Then ``target`` is as it was before.
     """
     _require_new(data, target)
     with stopped_node(data, recover=True) as node:
@@ -198,7 +198,7 @@ def _write_checkpoints(plan: GraduationPlan, target: Path) -> None:
 
 
 def _description(data: Path, cluster_id: str) -> dict[str, object]:
-    """What identifies a log and all that is in it: its id and the sizes of its segments."""
+    """The id of a log and the sizes of its segments: they differ once it goes on."""
     with reading(data):
         sizes = {str(path.relative_to(data)): path.stat().st_size for path in sorted(data.glob("*/*.log"))}
     return {"version": 1, "cluster_id": cluster_id, "log_files": sizes}

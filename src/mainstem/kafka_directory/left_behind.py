@@ -1,4 +1,4 @@
-"""What Apache Kafka and Mainstem do not have in common: each such thing by its name, and what to do instead.
+"""Features and settings that only one of Apache Kafka and Mainstem has, each with what to do instead.
 
 ``to_kafka`` and ``to_mainstem`` take out of a cluster's metadata what the other side would refuse. Pure functions.
 """

@@ -1,8 +1,8 @@
 """Kafka's ``__cluster_metadata`` in bytes: the snapshot (``.checkpoint``) of a cluster's metadata, and its log.
 
 A snapshot is one file of record batches: a header as a control record, batches of metadata records, a footer. Its name
-has the offset and the epoch that it stands for. A log segment holds the same batches, and control records of the quorum
-between them. Pure functions over bytes.
+has the end offset and the epoch of the log that it replaces. A log segment holds the same batches, and control records
+of the quorum between them. Pure functions over bytes.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _CONTROL_KEY: Final = struct.Struct(">hh")
 _RECORDS_A_BATCH: Final = 1000
 _CHECKPOINT_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
+DELEGATION_TOKEN: Final = 10
 BEGIN_TRANSACTION: Final = 23
 END_TRANSACTION: Final = 24
 ABORT_TRANSACTION: Final = 25
@@ -72,7 +73,7 @@ class MetadataRecord(NamedTuple):
 
 
 def checkpoint_name(offset: int, epoch: int) -> str:
-    """The name of the snapshot that stands for a log that ends at ``offset`` in ``epoch``."""
+    """The name of the snapshot that replaces a log up to ``offset`` in ``epoch``."""
     return f"{offset:020d}-{epoch:010d}.checkpoint"
 
 

@@ -16,7 +16,7 @@ from mainstem.broker.access.acls import Acl
 from mainstem.broker.configs.config_entries import ConfigResourceType
 from mainstem.broker.quotas.entities import TYPES, Entity
 from mainstem.kafka_directory.cluster_metadata import ClusterMetadata
-from mainstem.kafka_directory.metadata_files import MetadataRecord, VersionedRecord
+from mainstem.kafka_directory.metadata_files import DELEGATION_TOKEN, MetadataRecord, VersionedRecord
 from mainstem.protocol.messages import cluster_metadata_records as kafka
 from mainstem.protocol.scram import SHA_256, SHA_512, ScramCredential
 
@@ -173,10 +173,12 @@ class MetadataReplay:
         self.acls: dict[UUID, Acl] = {}
         self.credentials: dict[tuple[str, str], ScramCredential] = {}
         self.next_producer_id = 0
+        self.has_delegation_tokens = False
 
     def apply(self, record: MetadataRecord) -> None:
         """Take in one record."""
         body: Any = record.body
+        self.has_delegation_tokens = self.has_delegation_tokens or record.kind == DELEGATION_TOKEN
         match body:
             case kafka.RegisterBrokerRecord():
                 self.brokers.add(body.broker_id)

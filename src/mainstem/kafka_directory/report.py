@@ -1,4 +1,4 @@
-"""What a graduation or an adoption takes along, for people: plain values."""
+"""The report of a graduation or an adoption: all that goes along, as plain values for people."""
 
 from __future__ import annotations
 
@@ -64,6 +64,10 @@ def transfer_report(
         for topic in sorted(cluster.topics.values())
     ]
     coordination = read_coordination(source)
+    streams = [
+        Note(f"streams group {group}", "its committed offsets go along; use group.protocol=classic")
+        for group in coordination.streams_groups
+    ]
     return TransferReport(
         cluster_id,
         rows,
@@ -73,5 +77,5 @@ def transfer_report(
         len(cluster.acls),
         len(cluster.quotas),
         sizes,
-        list(notes),
+        [*notes, *streams],
     )

@@ -45,7 +45,7 @@ _RESERVED_DIRECTORIES: Final = 100
 
 
 class StoppedKafka(NamedTuple):
-    """What is in the directory and can be taken. ``partitions`` are those that have files."""
+    """The content of the directory that can be taken. ``partitions`` are those that have files."""
 
     path: Path
     cluster_id: str
@@ -150,11 +150,14 @@ def _written_epochs(path: Path, partitions: tuple[TopicPartition, ...]) -> Itera
 
 
 def _cluster_notes(replay: MetadataReplay, node_id: int) -> list[Note]:
-    others = sorted(replay.brokers - {node_id})
-    if not others:
-        return []
-    names = ", ".join(map(str, others))
-    return [Note(f"brokers {names}", "topics of which each partition has an in-sync replica here are taken, no others")]
+    notes = []
+    others = ", ".join(map(str, sorted(replay.brokers - {node_id})))
+    if others:
+        taken = "topics of which each partition has an in-sync replica here are taken, no others"
+        notes.append(Note(f"brokers {others}", taken))
+    if replay.has_delegation_tokens:
+        notes.append(Note("delegation tokens", "log in by SCRAM or TLS"))
+    return notes
 
 
 def _refusal(replay: MetadataReplay, topic: ReplayedTopic, node_id: int, directory_id: UUID | None) -> Note | None:

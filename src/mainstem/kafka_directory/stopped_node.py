@@ -41,7 +41,10 @@ _METADATA: Final = partition_directory(METADATA_PARTITION)
 
 
 class StoppedNode(NamedTuple):
-    """What is in the directory. ``partitions`` are those that have files; ``was_clean``: nothing is to be recovered."""
+    """The content of the directory. ``partitions`` are those that have files.
+
+    ``was_clean``: nothing is to be recovered.
+    """
 
     path: Path
     cluster_id: str

@@ -1,4 +1,4 @@
-"""What ``graduate`` and ``adopt`` list: all that goes along, and what does not."""
+"""The lists of ``graduate`` and ``adopt``: all that goes along, and what does not."""
 
 from __future__ import annotations
 

@@ -156,6 +156,8 @@ def test_a_log_that_was_given_up_says_where_it_went(tmp_path: Path, commands: Co
     commit(other, target)
     text = error_of(commands, "graduate", "--data", str(other), "--to", str(tmp_path / "third"))
     assert str(target) in text
+    (other / "events-0").mkdir()  # as if the removal had been ended in the middle
+    assert commit(other, target) == ["events-0"]
     adopt(target, other)
     append(other, 1)
 

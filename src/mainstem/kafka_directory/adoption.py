@@ -48,6 +48,7 @@ from mainstem.log.files.names import (
     CLEANER_CHECKPOINT,
     GRADUATED,
     LEADER_EPOCH_CHECKPOINT,
+    LOCK,
     LOG,
     META_PROPERTIES,
     NODE_CHECKPOINT,
@@ -248,10 +249,18 @@ def _open_all(plan: AdoptionPlan, target: Path) -> None:
 def _move_in(unfinished: Path, data: Path) -> None:
     """Put the log into a directory whose former one was given up, beside what else is there; its sign goes last."""
     sync_tree(unfinished)
+    lock = OsDisk().lock(data / LOCK)
+    try:
+        _replace_log(unfinished, data)
+    finally:
+        lock.release()
+
+
+def _replace_log(unfinished: Path, data: Path) -> None:
     for name in file_names(data):
         if parse_partition_directory(name) is not None:
             remove_tree(data / name)  # of a run that was ended here
-    for name in file_names(unfinished):
+    for name in set(file_names(unfinished)) - {LOCK}:
         with writing(data / name):
             (unfinished / name).replace(data / name)
     sync_directory(data)

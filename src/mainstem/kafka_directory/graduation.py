@@ -48,6 +48,8 @@ from mainstem.log.files.names import (
     GRADUATED,
     HIGH_WATERMARK_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
+    LOCK,
+    LOG,
     LOG_START_CHECKPOINT,
     META_PROPERTIES,
     NODE_CHECKPOINT,
@@ -200,20 +202,30 @@ def _write_checkpoints(plan: GraduationPlan, target: Path) -> None:
 def _description(data: Path, cluster_id: str) -> dict[str, object]:
     """The id of a log and the sizes of its segments: they differ once it goes on."""
     with reading(data):
-        sizes = {str(path.relative_to(data)): path.stat().st_size for path in sorted(data.glob("*/*.log"))}
+        sizes = {
+            f"{name}/{path.name}": path.stat().st_size
+            for name in file_names(data)
+            if parse_partition_directory(name) is not None
+            for path in sorted((data / name).glob(f"*{LOG}"))
+        }
     return {"version": 1, "cluster_id": cluster_id, "log_files": sizes}
 
 
 def commit(data: Path, target: Path) -> list[str]:
     """Give up the log in ``data``: it was graduated to ``target``. Returns the names of what was removed.
 
-    Views, checkpoints and settings beside the log stay. Raises InputError when ``target`` was not made of this log as
-    it is now, DirectoryLockedError while a log runs there, StorageError.
+    Views, checkpoints and settings beside the log stay. A run that was ended is finished by the next one.
+
+    Raises InputError when ``target`` was not made of this log as it is now, DirectoryLockedError while a log runs
+    there, StorageError.
     """
-    require_data_directory(data)
-    lock = OsDisk().lock(data / ".lock")
+    has_begun = _went_to(data) == str(target.absolute())
+    if not has_begun:
+        require_data_directory(data)
+    lock = OsDisk().lock(data / LOCK)
     try:
-        _require_same(data, target)
+        if not has_begun:
+            _require_same(data, target)
         names = [name for name in file_names(data) if parse_partition_directory(name) is not None]
         names += [name for name in (*_KEY_INDEX, NODE_CHECKPOINT, CLEAN_SHUTDOWN) if (data / name).exists()]
         replace_file(LOCAL_FILES, data / GRADUATED, f"{target.absolute()}\n".encode())
@@ -226,6 +238,12 @@ def commit(data: Path, target: Path) -> list[str]:
         return names
     finally:
         lock.release()
+
+
+def _went_to(data: Path) -> str | None:
+    """The directory for which the log in ``data`` was given up; None while it was not."""
+    sign = data / GRADUATED
+    return sign.read_text().strip() if sign.is_file() else None
 
 
 def _require_same(data: Path, target: Path) -> None:

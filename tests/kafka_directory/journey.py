@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from mainstem.broker.access.acls import Acl, Operation, PatternType, Permission, ResourceType
 from mainstem.broker.quotas.entities import PRODUCER_BYTES, Entity
 from mainstem.clock import SystemClock
-from mainstem.kafka_directory.cluster_metadata import ClusterMetadata, write_node
+from mainstem.kafka_directory.cluster_state import ClusterState, write_node
 from mainstem.log.files.disk import OsDisk
 from mainstem.log.node.node_log import NodeLog
 from mainstem.protocol.scram import SHA_256, SHA_512, make_credential
@@ -156,7 +156,7 @@ def add_rights(data: Path) -> None:
     """A user, an ACL, quotas and configs in a directory that no log has open."""
     node = NodeLog.open(OsDisk(), SystemClock(), data, {})
     try:
-        rights = ClusterMetadata(
+        rights = ClusterState(
             acls=[ACL],
             credentials={("alice", each): make_credential(each, "secret") for each in (SHA_256, SHA_512)},
             quotas={

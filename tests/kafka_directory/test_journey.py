@@ -16,6 +16,8 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
     ConfigResource,
     ResourceType,
 )
@@ -166,6 +168,9 @@ def _go_on(stages: Stages, kafka: SecuredKafka) -> None:
             ("broker", ConfigResource(ConfigResource.Type.BROKER, "1")),
         )
     }
+    changed = ConfigResource(ConfigResource.Type.TOPIC, "events")
+    changed.add_incremental_config(ConfigEntry("retention.ms", "-1", incremental_operation=AlterConfigOpType.SET))
+    admin.incremental_alter_configs([changed])[changed].result(journey.TIMEOUT_S)
     stages.seen["login"] = [
         _login(kafka.sasl, "secret", "events"),
         _login(kafka.sasl, "secret", "orders"),

@@ -26,7 +26,7 @@ from mainstem.durable_files import (
     sync_tree,
 )
 from mainstem.errors import InputError, StorageError
-from mainstem.kafka_directory.cluster_metadata import ClusterMetadata, write_node
+from mainstem.kafka_directory.cluster_state import ClusterState, write_node
 from mainstem.kafka_directory.directory_files import (
     FileTransfer,
     PartitionTransfer,
@@ -89,7 +89,7 @@ class AdoptionPlan(NamedTuple):
     source: Path
     target: Path
     kafka: StoppedKafka
-    cluster: ClusterMetadata
+    cluster: ClusterState
     partitions: tuple[PartitionAdoption, ...]
     report: TransferReport
 

@@ -22,7 +22,7 @@ from uuid import uuid4
 from mainstem.clock import SystemClock
 from mainstem.durable_files import LOCAL_FILES, OWNER_ONLY_DIRECTORY, make_directory, put_in_place, replace_file
 from mainstem.errors import InputError, StorageError
-from mainstem.kafka_directory.cluster_metadata import ClusterMetadata
+from mainstem.kafka_directory.cluster_state import ClusterState
 from mainstem.kafka_directory.directory_files import (
     PartitionTransfer,
     file_names,
@@ -82,7 +82,7 @@ class GraduationPlan(NamedTuple):
     source: Path
     target: Path
     node: StoppedNode
-    cluster: ClusterMetadata
+    cluster: ClusterState
     transfers: tuple[PartitionTransfer, ...]
     report: TransferReport
 
@@ -139,7 +139,7 @@ def _plan(node: StoppedNode, target: Path) -> GraduationPlan:
     return GraduationPlan(node.path, target, node, cluster, transfers, report)
 
 
-def _is_served(cluster: ClusterMetadata, topic_partition: TopicPartition) -> bool:
+def _is_served(cluster: ClusterState, topic_partition: TopicPartition) -> bool:
     topic = cluster.topics.get(topic_partition.topic)
     return topic is not None and topic_partition.partition < topic.partitions
 

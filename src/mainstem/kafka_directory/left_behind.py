@@ -13,7 +13,7 @@ from mainstem.broker.configs.broker_config import SETTINGS
 from mainstem.broker.configs.dynamic_configs import ALL_NODES
 from mainstem.broker.configs.group_configs import GROUP_CONFIGS
 from mainstem.errors import ConfigError
-from mainstem.kafka_directory.cluster_metadata import ClusterMetadata
+from mainstem.kafka_directory.cluster_state import ClusterState
 from mainstem.log.node.metadata import TopicEntry
 from mainstem.log.partition.config import CONFIGS, INTERNAL_SEGMENT_BYTES, SEGMENT_BYTES_MIN, parse_config
 
@@ -38,7 +38,7 @@ class Note(NamedTuple):
     instead: str
 
 
-def to_kafka(cluster: ClusterMetadata, node_id: int) -> tuple[ClusterMetadata, list[Note]]:
+def to_kafka(cluster: ClusterState, node_id: int) -> tuple[ClusterState, list[Note]]:
     """The metadata that Apache Kafka takes, and what it does not."""
     notes: list[Note] = []
     topics = {}
@@ -86,7 +86,7 @@ def _with_segment_bytes(topic: str, configs: dict[str, str], notes: list[Note]) 
     return {**configs, "segment.bytes": str(SEGMENT_BYTES_MIN)}
 
 
-def _node_notes(cluster: ClusterMetadata) -> Iterator[Note]:
+def _node_notes(cluster: ClusterState) -> Iterator[Note]:
     if any("flush" not in topic.configs for topic in cluster.topics.values()):
         yield Note("flush=commit, the default of every topic", _INSTEAD["flush"])
     yield Note("settings of mainstem.toml and of the command line", "give those of Kafka's names to server.properties")
@@ -97,7 +97,7 @@ def _node_notes(cluster: ClusterMetadata) -> Iterator[Note]:
         yield Note("PLAIN logins", "Apache Kafka checks SCRAM alone against these users; log in with SCRAM")
 
 
-def to_mainstem(cluster: ClusterMetadata, node_id: int) -> tuple[ClusterMetadata, list[Note]]:
+def to_mainstem(cluster: ClusterState, node_id: int) -> tuple[ClusterState, list[Note]]:
     """The metadata that Mainstem takes, and what it does not."""
     notes: list[Note] = []
     topics: dict[str, TopicEntry] = {}

@@ -27,7 +27,7 @@ _FRAME_VERSION: Final = 1
 _SNAPSHOT_HEADER: Final = 3
 _SNAPSHOT_FOOTER: Final = 4
 _CONTROL_KEY: Final = struct.Struct(">hh")
-_RECORDS_A_BATCH: Final = 1000
+_BATCH_BYTES: Final = 256 * 1024
 _CHECKPOINT_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 DELEGATION_TOKEN: Final = 10
@@ -88,13 +88,27 @@ def encode_checkpoint(records: Sequence[VersionedRecord], epoch: int, time_ms: i
     header = kafka.SnapshotHeaderRecord(version=0, last_contained_log_timestamp=time_ms)
     batches = [_control_batch(_SNAPSHOT_HEADER, header, 0, epoch, time_ms)]
     offset = 1
-    for first in range(0, len(records), _RECORDS_A_BATCH):
-        rows = [NewRecord(None, _framed(each), (), time_ms) for each in records[first : first + _RECORDS_A_BATCH]]
+    for values in _runs(map(_framed, records)):
+        rows = [NewRecord(None, value, (), time_ms) for value in values]
         batches.append(build_batch(rows, base_offset=offset, leader_epoch=epoch))
         offset += len(rows)
     footer = kafka.SnapshotFooterRecord(version=0)
     batches.append(_control_batch(_SNAPSHOT_FOOTER, footer, offset, epoch, time_ms))
     return b"".join(batches)
+
+
+def _runs(values: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """The values of each batch: Kafka reads batches of a few megabytes."""
+    run: list[bytes] = []
+    size_bytes = 0
+    for value in values:
+        if run and size_bytes + len(value) > _BATCH_BYTES:
+            yield run
+            run, size_bytes = [], 0
+        run.append(value)
+        size_bytes += len(value)
+    if run:
+        yield run
 
 
 def _framed(record: VersionedRecord) -> bytes:

@@ -15,7 +15,7 @@ from uuid import UUID, uuid4
 from mainstem.broker.access.acls import Acl
 from mainstem.broker.configs.config_entries import ConfigResourceType
 from mainstem.broker.quotas.entities import TYPES, Entity
-from mainstem.kafka_directory.cluster_metadata import ClusterMetadata
+from mainstem.kafka_directory.cluster_state import ClusterState
 from mainstem.kafka_directory.metadata_files import DELEGATION_TOKEN, MetadataRecord, VersionedRecord
 from mainstem.protocol.messages import cluster_metadata_records as kafka
 from mainstem.protocol.scram import SHA_256, SHA_512, ScramCredential
@@ -42,7 +42,7 @@ BROKER_EPOCH: Final = 1
 _METADATA_VERSION_MIN: Final = 7
 
 
-def records_of(cluster: ClusterMetadata, node_id: int, directory_id: UUID) -> list[VersionedRecord]:
+def records_of(cluster: ClusterState, node_id: int, directory_id: UUID) -> list[VersionedRecord]:
     """The records of a snapshot, in Kafka's order: features, the node, topics, configs, quotas, producer ids, ACLs,
     users.
     """
@@ -96,7 +96,7 @@ def _registration(node_id: int, directory_id: UUID) -> kafka.RegisterBrokerRecor
     )
 
 
-def _topic_records(cluster: ClusterMetadata, node_id: int, directory_id: UUID) -> Iterator[Any]:
+def _topic_records(cluster: ClusterState, node_id: int, directory_id: UUID) -> Iterator[Any]:
     for topic in cluster.topics.values():
         yield kafka.TopicRecord(name=topic.name, topic_id=topic.topic_id)
         for number in range(topic.partitions):
@@ -112,7 +112,7 @@ def _topic_records(cluster: ClusterMetadata, node_id: int, directory_id: UUID) -
             )
 
 
-def _config_records(cluster: ClusterMetadata) -> Iterator[Any]:
+def _config_records(cluster: ClusterState) -> Iterator[Any]:
     of_topics = {topic.name: topic.configs for topic in cluster.topics.values()}
     for resource_type, named in (
         (ConfigResourceType.TOPIC, of_topics),
@@ -126,7 +126,7 @@ def _config_records(cluster: ClusterMetadata) -> Iterator[Any]:
                 )
 
 
-def _quota_records(cluster: ClusterMetadata) -> Iterator[Any]:
+def _quota_records(cluster: ClusterState) -> Iterator[Any]:
     for entity, limits in cluster.quotas.items():
         parts = [kafka.QuotaEntityData(entity_type=part.type, entity_name=part.name) for part in entity.parts]
         for key, value in limits.items():

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mainstem.kafka_directory.cluster_metadata import ClusterMetadata
+from mainstem.kafka_directory.cluster_state import ClusterState
 from mainstem.kafka_directory.directory_files import PartitionTransfer, TransferSizes
 from mainstem.kafka_directory.left_behind import Note
 from mainstem.kafka_directory.stored_coordination import read_coordination
@@ -41,7 +41,7 @@ class TransferReport(NamedTuple):
 def transfer_report(
     source: Path,
     cluster_id: str,
-    cluster: ClusterMetadata,
+    cluster: ClusterState,
     transfers: Sequence[PartitionTransfer],
     sizes: TransferSizes,
     notes: Sequence[Note],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mainstem.broker.storage.topics import INTERNAL_TOPICS, OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
-from mainstem.kafka_directory.cluster_metadata import ClusterMetadata
+from mainstem.kafka_directory.cluster_state import ClusterState
 
 _PARTITIONS_SETTING = {
     OFFSETS_TOPIC: "offsets.topic.num.partitions",
@@ -22,7 +22,7 @@ share.coordinator.state.topic.min.isr=1
 """
 
 
-def server_properties(cluster: ClusterMetadata, node_id: int, directory: Path) -> bytes:
+def server_properties(cluster: ClusterState, node_id: int, directory: Path) -> bytes:
     """The file's bytes."""
     lines = [
         "# Apache Kafka 4.3 starts on this directory: kafka-server-start.sh server.properties",

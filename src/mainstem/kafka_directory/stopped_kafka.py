@@ -15,7 +15,7 @@ from uuid import UUID
 
 from mainstem.broker.configs.config_entries import ConfigResourceType
 from mainstem.errors import CorruptBatchError, DirectoryLockedError, InputError, StorageError
-from mainstem.kafka_directory.cluster_metadata import ClusterMetadata
+from mainstem.kafka_directory.cluster_state import ClusterState
 from mainstem.kafka_directory.directory_files import file_names, reading
 from mainstem.kafka_directory.left_behind import Note
 from mainstem.kafka_directory.metadata_files import (
@@ -50,7 +50,7 @@ class StoppedKafka(NamedTuple):
     path: Path
     cluster_id: str
     node_id: int
-    cluster: ClusterMetadata
+    cluster: ClusterState
     partitions: tuple[TopicPartition, ...]
     log_starts: dict[TopicPartition, int]
     notes: list[Note]
@@ -108,7 +108,7 @@ def _read(path: Path) -> StoppedKafka:
     quotas, others = replay.quota_entities()
     notes += [Note(f"quotas of {other}", "Mainstem has quotas of users and of client ids") for other in others]
     epochs = [each.leader_epoch for topic in replay.topics.values() for each in topic.partitions.values()]
-    cluster = ClusterMetadata(
+    cluster = ClusterState(
         max([0, *epochs, *_written_epochs(path, partitions)]),
         replay.next_producer_id,
         topics,
@@ -131,10 +131,10 @@ def _replay(path: Path) -> MetadataReplay:
     files += [name for name in names if (parse_offset_file(name) or (0, ""))[1] == LOG]
     replay = MetadataReplay()
     try:
-        for name in files:
-            from_offset = 0 if name == checkpoint else offset
-            for record in without_aborted(read_metadata((path / name).read_bytes(), from_offset)):
-                replay.apply(record)
+        starts = [(name, 0 if name == checkpoint else offset) for name in files]
+        records = (each for name, start in starts for each in read_metadata((path / name).read_bytes(), start))
+        for record in without_aborted(records):  # a transaction may go on in the next file
+            replay.apply(record)
     except CorruptBatchError as error:
         raise StorageError(f"{path} is damaged: {error}") from error
     except KeyError as error:

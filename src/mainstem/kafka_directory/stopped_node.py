@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from mainstem.clock import SystemClock
 from mainstem.errors import InputError, StorageError
-from mainstem.kafka_directory.cluster_metadata import ClusterMetadata, read_node
+from mainstem.kafka_directory.cluster_state import ClusterState, read_node
 from mainstem.kafka_directory.directory_files import file_names, reading
 from mainstem.log.cleaning.compaction_job import SWAP
 from mainstem.log.files.disk import OsDisk
@@ -50,7 +50,7 @@ class StoppedNode(NamedTuple):
     cluster_id: str
     node_id: int
     checkpoint: NodeCheckpoint
-    cluster: ClusterMetadata
+    cluster: ClusterState
     partitions: tuple[TopicPartition, ...]
     was_clean: bool
 
@@ -114,7 +114,7 @@ def _read(disk: OsDisk, data: Path) -> StoppedNode:
     )
 
 
-def _metadata(data: Path, leader_epoch: int) -> ClusterMetadata:
+def _metadata(data: Path, leader_epoch: int) -> ClusterState:
     """Replay the metadata from a copy: an opened log may write."""
     with tempfile.TemporaryDirectory(prefix="mainstem-") as scratch:
         copy = Path(scratch) / "data"

@@ -26,7 +26,7 @@ _WINDOWS = Windows(11, 1.0)  # no use is measured here
 
 
 @dataclass(slots=True)
-class ClusterMetadata:
+class ClusterState:
     """``leader_epoch`` is the greatest with which any partition was led. ``broker_configs`` are by node, "" for all."""
 
     leader_epoch: int = 0
@@ -44,10 +44,10 @@ class ClusterMetadata:
         return sorted({user for user, _ in self.credentials})
 
 
-def read_node(metadata: Metadata, leader_epoch: int) -> ClusterMetadata:
+def read_node(metadata: Metadata, leader_epoch: int) -> ClusterState:
     """Take the state out of a node's metadata."""
     credentials = Credentials(metadata)
-    return ClusterMetadata(
+    return ClusterState(
         leader_epoch,
         metadata.next_producer_id,
         dict(metadata.topics),
@@ -63,7 +63,7 @@ def _text_entries(metadata: Metadata, kind: str) -> dict[str, dict[str, str]]:
     return {str(name): dict(values) for (name,), values in metadata.entries(kind).items()}
 
 
-def write_node(metadata: Metadata, cluster: ClusterMetadata) -> None:
+def write_node(metadata: Metadata, cluster: ClusterState) -> None:
     """Let a new node's metadata say the same. Raises StorageError, and InputError for what no node may have."""
     for topic in cluster.topics.values():
         metadata.keep_topic(topic)

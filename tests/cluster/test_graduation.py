@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from mainstem.client.http.views import views
 from mainstem.client.log import Log
 from mainstem.kafka_directory.adoption import adopt
-from mainstem.kafka_directory.graduation import commit, graduate
+from mainstem.kafka_directory.graduation import SERVER_PROPERTIES, commit, graduate
 from mainstem.log.partition.checkpoints import decode_properties
 from tests.broker.harness import LogProcess
 from tests.conformance.test_kafka_streams import KEYS, counts
@@ -144,6 +144,42 @@ def test_an_app_goes_on_over_both_moves(tmp_path: Path) -> None:
         assert append_and_ask(ready, 200, 300) == [{"n": 150, "total": 22350}]
         with Log(ready["kafka"], timeout_s=60) as log:
             assert sorted(json.loads(record.value or b"")["n"] for record in log.read("even")) == list(range(0, 300, 2))
+
+
+def share(bootstrap: str, count: int) -> list[str]:
+    """The values that Kafka's own share consumer is given, and acknowledges."""
+    to = ("--bootstrap-server", bootstrap, "--topic", "jobs", "--group", "workers")
+    arguments = (*to, "--max-messages", str(count), "--timeout-ms", "30000")
+    return run_tool("org.apache.kafka.tools.consumer.ConsoleShareConsumer", *arguments, timeout_s=120).stdout.split()
+
+
+def test_a_share_group_goes_on_and_the_written_settings_start_apache_kafka(tmp_path: Path) -> None:
+    port, logs = free_port(), tmp_path / "logs"
+    with mainstem_log(tmp_path / "data", port) as log:
+        admin = AdminClient({"bootstrap.servers": log.bootstrap})
+        admin.create_topics([NewTopic("jobs", 1, 1)])["jobs"].result(60)
+        earliest = ("--entity-type", "groups", "--entity-name", "workers", "--add-config")
+        arguments = ("--bootstrap-server", log.bootstrap, "--alter", *earliest, "share.auto.offset.reset=earliest")
+        assert run_tool("kafka.admin.ConfigCommand", *arguments).returncode == 0
+        producer = Producer({"bootstrap.servers": log.bootstrap, "log_level": 0})
+        for number in range(30):
+            producer.produce("jobs", b"%d" % number)
+        assert producer.flush(60) == 0
+        taken = share(log.bootstrap, 10)
+    graduate(tmp_path / "data", logs)
+    text = (logs / SERVER_PROPERTIES).read_text().replace("9092", str(port)).replace("9093", str(free_port()))
+    (tmp_path / "server.properties").write_text(text)
+    argv, null = tool_argv("kafka.Kafka", str(tmp_path / "server.properties")), subprocess.DEVNULL
+    kafka = subprocess.Popen(argv, stdin=null, stdout=null, stderr=null, cwd=tmp_path)
+    try:
+        taken += share(f"127.0.0.1:{port}", 10)
+    finally:
+        kafka.terminate()
+        kafka.wait(60)
+    adopt(logs, tmp_path / "back")
+    with mainstem_log(tmp_path / "back", port) as log:
+        taken += share(log.bootstrap, 10)
+    assert taken == [str(number) for number in range(30)]
 
 
 def _brokers(tmp_path: Path, quorum: str, cluster_id: str) -> Iterator[list[str]]:

@@ -32,6 +32,7 @@ from mainstem.kafka_directory.directory_files import (
     PartitionTransfer,
     file_names,
     partition_transfer,
+    read_small_file,
     remove_tree,
     shares_file_system,
     sizes_of,
@@ -58,7 +59,6 @@ from mainstem.log.files.names import (
     parse_partition_directory,
     partition_directory,
 )
-from mainstem.log.files.small_files import read_file
 from mainstem.log.node.node_log import NodeLog
 from mainstem.log.partition.checkpoints import (
     decode_offsets,
@@ -210,7 +210,7 @@ def _write_partition(plan: AdoptionPlan, partition: PartitionAdoption, path: Pat
     transfer_files(source, path, whole)
     topic_id = plan.cluster.topics[partition.topic_partition.topic].topic_id
     write_file(path / PARTITION_METADATA, encode_partition_metadata(topic_id))
-    epochs = read_file(OsDisk(), source / LEADER_EPOCH_CHECKPOINT)
+    epochs = read_small_file(source / LEADER_EPOCH_CHECKPOINT)
     if epochs is not None:
         write_file(path / LEADER_EPOCH_CHECKPOINT, epochs)
 
@@ -225,7 +225,7 @@ def _write_checkpoints(plan: AdoptionPlan, target: Path) -> None:
     }
     checkpoint = NodeCheckpoint(plan.cluster.leader_epoch + 1, offsets)
     write_file(target / NODE_CHECKPOINT, encode_node_checkpoint(checkpoint))
-    cleaned = decode_offsets(read_file(OsDisk(), plan.source / CLEANER_CHECKPOINT)) or {}
+    cleaned = decode_offsets(read_small_file(plan.source / CLEANER_CHECKPOINT)) or {}
     known = {each: offset for each, offset in cleaned.items() if each in offsets}
     write_file(target / CLEANER_CHECKPOINT, encode_offsets(known))
 

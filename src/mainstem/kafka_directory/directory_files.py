@@ -126,6 +126,15 @@ def write_file(path: Path, data: bytes) -> None:
         path.write_bytes(data)
 
 
+def read_small_file(path: Path) -> bytes | None:
+    """All bytes of a file, opened for reading alone; None when it is missing. Raises StorageError."""
+    with reading(path):
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
     """Translate the operating system's errors while a directory is read."""

@@ -27,6 +27,7 @@ from mainstem.kafka_directory.directory_files import (
     PartitionTransfer,
     file_names,
     partition_transfer,
+    read_small_file,
     reading,
     remove_tree,
     shares_file_system,
@@ -58,7 +59,6 @@ from mainstem.log.files.names import (
     parse_partition_directory,
     partition_directory,
 )
-from mainstem.log.files.small_files import read_file
 from mainstem.log.partition.checkpoints import (
     decode_offsets,
     encode_offsets,
@@ -179,7 +179,7 @@ def _write_partitions(plan: GraduationPlan, target: Path) -> None:
         assert topic_partition is not None
         topic_id = plan.cluster.topics[topic_partition.topic].topic_id
         write_file(path / PARTITION_METADATA, encode_partition_metadata(topic_id))
-        epochs = read_file(OsDisk(), source / LEADER_EPOCH_CHECKPOINT)
+        epochs = read_small_file(source / LEADER_EPOCH_CHECKPOINT)
         if epochs is not None:
             write_file(path / LEADER_EPOCH_CHECKPOINT, epochs)
 
@@ -193,7 +193,7 @@ def _write_checkpoints(plan: GraduationPlan, target: Path) -> None:
         LOG_START_CHECKPOINT: {each: offsets.log_start_offset for each, offsets in known.items()},
     }
     for name in (HIGH_WATERMARK_CHECKPOINT, CLEANER_CHECKPOINT):
-        offsets = decode_offsets(read_file(OsDisk(), plan.source / name)) or {}
+        offsets = decode_offsets(read_small_file(plan.source / name)) or {}
         contents[name] = {each: offset for each, offset in offsets.items() if each in names}
     for name, content in contents.items():
         write_file(target / name, encode_offsets(content))

@@ -109,18 +109,16 @@ def to_mainstem(cluster: ClusterState, node_id: int) -> tuple[ClusterState, list
             else:
                 notes.append(Note(f"topic {topic.name}: {name}={value}", "Mainstem has no such config; it is left out"))
         topics[topic.name] = topic._replace(configs=kept)
-    brokers = {}
-    for place, configs in cluster.broker_configs.items():
-        if place not in ("", str(node_id)):
-            continue
-        kept = {name: value for name, value in configs.items() if name in SETTINGS}
-        notes += [
-            Note(f"setting {name}", "Mainstem has no such setting; it is left out")
-            for name in configs
-            if name not in SETTINGS
-        ]
-        if kept:
-            brokers[ALL_NODES if place == "" else place] = kept
+    settings: dict[str, str] = {}
+    for place in (ALL_NODES, str(node_id)):  # there is one node, so all of them are settings of all nodes
+        settings |= cluster.broker_configs.get(place, {})
+    notes += [
+        Note(f"setting {name}", "Mainstem has no such setting; it is left out")
+        for name in settings
+        if name not in SETTINGS
+    ]
+    known = {name: value for name, value in settings.items() if name in SETTINGS}
+    brokers = {ALL_NODES: known} if known else {}
     groups = {
         group: {name: value for name, value in configs.items() if name in GROUP_CONFIGS}
         for group, configs in cluster.group_configs.items()

@@ -16,7 +16,7 @@ from uuid import UUID
 from mainstem.broker.configs.config_entries import ConfigResourceType
 from mainstem.errors import CorruptBatchError, DirectoryLockedError, InputError, StorageError
 from mainstem.kafka_directory.cluster_state import ClusterState
-from mainstem.kafka_directory.directory_files import file_names, reading
+from mainstem.kafka_directory.directory_files import file_names, read_small_file, reading
 from mainstem.kafka_directory.left_behind import Note
 from mainstem.kafka_directory.metadata_files import (
     METADATA_DIRECTORY,
@@ -87,7 +87,7 @@ def _lock(file: BinaryIO, path: Path) -> None:
 
 
 def _read(path: Path) -> StoppedKafka:
-    properties = decode_properties((path / META_PROPERTIES).read_bytes())
+    properties = decode_properties(read_small_file(path / META_PROPERTIES) or b"")
     if properties.get("version") != "1" or not properties.get("node.id", "").isdecimal():
         raise InputError(f"{path / META_PROPERTIES} is not of version 1: the directory is of another version of Kafka")
     if not (path / CLEAN_SHUTDOWN).exists():
@@ -118,7 +118,7 @@ def _read(path: Path) -> StoppedKafka:
         replay.named_configs(ConfigResourceType.BROKER),
         replay.named_configs(ConfigResourceType.GROUP),
     )
-    log_starts = decode_offsets((path / LOG_START_CHECKPOINT).read_bytes()) or {}
+    log_starts = decode_offsets(read_small_file(path / LOG_START_CHECKPOINT)) or {}
     return StoppedKafka(path, properties.get("cluster.id", ""), node_id, cluster, partitions, log_starts, notes)
 
 
@@ -132,7 +132,7 @@ def _replay(path: Path) -> MetadataReplay:
     replay = MetadataReplay()
     try:
         starts = [(name, 0 if name == checkpoint else offset) for name in files]
-        records = (each for name, start in starts for each in read_metadata((path / name).read_bytes(), start))
+        records = (each for name, start in starts for each in read_metadata(read_small_file(path / name) or b"", start))
         for record in without_aborted(records):  # a transaction may go on in the next file
             replay.apply(record)
     except CorruptBatchError as error:
@@ -144,9 +144,8 @@ def _replay(path: Path) -> MetadataReplay:
 
 def _written_epochs(path: Path, partitions: tuple[TopicPartition, ...]) -> Iterator[int]:
     for each in partitions:
-        file = path / partition_directory(each) / LEADER_EPOCH_CHECKPOINT
-        entries = decode_leader_epochs(file.read_bytes()) if file.exists() else None
-        yield from (entry.epoch for entry in entries or ())
+        data = read_small_file(path / partition_directory(each) / LEADER_EPOCH_CHECKPOINT)
+        yield from (entry.epoch for entry in decode_leader_epochs(data) or ())
 
 
 def _cluster_notes(replay: MetadataReplay, node_id: int) -> list[Note]:
@@ -155,6 +154,10 @@ def _cluster_notes(replay: MetadataReplay, node_id: int) -> list[Note]:
     if others:
         taken = "topics of which each partition has an in-sync replica here are taken, no others"
         notes.append(Note(f"brokers {others}", taken))
+    notes += [
+        Note(f"client metrics {name}", "Mainstem takes no metrics of clients")
+        for name in replay.named_configs(ConfigResourceType.CLIENT_METRICS)
+    ]
     if replay.has_delegation_tokens:
         notes.append(Note("delegation tokens", "log in by SCRAM or TLS"))
     return notes

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from mainstem.clock import SystemClock
 from mainstem.errors import InputError, StorageError
 from mainstem.kafka_directory.cluster_state import ClusterState, read_node
-from mainstem.kafka_directory.directory_files import file_names, reading
+from mainstem.kafka_directory.directory_files import file_names, read_small_file, reading
 from mainstem.log.cleaning.compaction_job import SWAP
 from mainstem.log.files.disk import OsDisk
 from mainstem.log.files.names import (
@@ -29,7 +29,6 @@ from mainstem.log.files.names import (
     parse_partition_directory,
     partition_directory,
 )
-from mainstem.log.files.small_files import read_file
 from mainstem.log.node.checkpoint_write import read_checkpoint
 from mainstem.log.node.metadata import METADATA_PARTITION
 from mainstem.log.node.node_log import NodeLog
@@ -91,14 +90,14 @@ def _recover(data: Path) -> None:
 
 
 def _read(disk: OsDisk, data: Path) -> StoppedNode:
-    properties = decode_properties((data / META_PROPERTIES).read_bytes())
+    properties = decode_properties(read_small_file(data / META_PROPERTIES) or b"")
     checkpoint = read_checkpoint(disk, data)
     named = [each for each in map(parse_partition_directory, file_names(data)) if each is not None]
     partitions = tuple(each for each in named if each != METADATA_PARTITION)
     epochs = [checkpoint.leader_epoch]
     for each in partitions:
         path = data / partition_directory(each)
-        entries = decode_leader_epochs(read_file(disk, path / LEADER_EPOCH_CHECKPOINT)) or []
+        entries = decode_leader_epochs(read_small_file(path / LEADER_EPOCH_CHECKPOINT)) or []
         epochs += [entry.epoch for entry in entries]
         unfinished = [name for name in file_names(path) if name.endswith(SWAP)]
         if unfinished:

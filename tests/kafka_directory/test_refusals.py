@@ -6,11 +6,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from mainstem.clock import SystemClock
+from mainstem.kafka_directory import adoption, graduation
 from mainstem.kafka_directory.adoption import adopt, plan_adoption
 from mainstem.kafka_directory.graduation import GRADUATION, commit, graduate, plan_graduation
 from mainstem.log.files.disk import OsDisk
@@ -107,6 +109,41 @@ def test_what_a_killed_run_left_is_replaced(data: Path, tmp_path: Path) -> None:
     graduate(data, tmp_path / "new")
     assert not left.exists()
     assert content(tmp_path / "new")["events-0/00000000000000000000.log"] != b"half"
+
+
+@pytest.mark.parametrize("step", range(5))
+def test_a_run_that_ends_at_any_file_can_be_repeated(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """The process ends after so many partitions or small files; neither directory has its name then."""
+
+    class EndedError(BaseException):
+        """As SIGKILL: no handler runs."""
+
+    def ending(module: object, name: str) -> None:
+        calls, real = count(), getattr(module, name)
+
+        def call(*arguments: object) -> object:
+            if next(calls) == step:
+                raise EndedError
+            return real(*arguments)
+
+        monkeypatch.setattr(module, name, call)
+
+    for module in (graduation, adoption):
+        ending(module, "write_file")
+    with pytest.raises(EndedError):
+        graduate(data, tmp_path / "kafka")
+    assert not (tmp_path / "kafka").exists()
+    monkeypatch.undo()
+    graduate(data, tmp_path / "kafka")
+    ending(adoption, "write_file")
+    with pytest.raises(EndedError):
+        adopt(tmp_path / "kafka", tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+    monkeypatch.undo()
+    adopt(tmp_path / "kafka", tmp_path / "back")
+    append(tmp_path / "back", 1)
 
 
 def test_no_data_directory_is_refused(tmp_path: Path, commands: Commands) -> None:

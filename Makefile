@@ -38,7 +38,7 @@ test: $(READY) ## Run every test, three at a time (ARGS="tests/log -k recovery" 
 	@exec $(BIN)/python -m pytest $(or $(ARGS),-n 3)
 
 .PHONY: cluster-test
-cluster-test: $(READY) ## The example on a Spark and an Apache Kafka cluster that lose members (minutes, 5 GB)
+cluster-test: $(READY) ## The example on clusters that lose members, and programs that move to Apache Kafka and back (minutes, 5 GB)
 	@exec $(BIN)/python -m pytest -m cluster tests/cluster $(ARGS)
 
 .PHONY: torture

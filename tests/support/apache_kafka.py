@@ -102,9 +102,12 @@ class ApacheKafka:
         self._process: subprocess.Popen[bytes] | None = None
         self.bootstrap = ""
 
-    def start(self, timeout_s: float = 60) -> ApacheKafka:
-        """Format the storage if it is new, start the broker, and return when it accepts connections."""
-        port, controller = free_port(), free_port()
+    def start(self, timeout_s: float = 60, port: int | None = None) -> ApacheKafka:
+        """Format the storage if it is new, start the broker, and return when it accepts connections.
+
+        ``port`` is that of another broker which has ended and whose clients go on.
+        """
+        port, controller = port or free_port(), free_port()
         self.bootstrap = f"127.0.0.1:{port}"
         properties = self.directory / "server.properties"
         properties.write_text(self._properties(port, controller))
@@ -156,8 +159,8 @@ class ApacheKafka:
         self.stop()
         raise TimeoutError(f"Apache Kafka did not listen within {timeout_s} s")
 
-    def stop(self) -> None:
-        """End the broker, and remove its directory if it was made here."""
+    def end(self) -> None:
+        """End the broker cleanly, and keep its directory."""
         if self._process is not None:
             self._process.terminate()
             try:
@@ -166,6 +169,10 @@ class ApacheKafka:
                 self._process.kill()
                 self._process.wait(20)
             self._process = None
+
+    def stop(self) -> None:
+        """End the broker, and remove its directory if it was made here."""
+        self.end()
         if self._own_directory:
             shutil.rmtree(self.directory, ignore_errors=True)
 

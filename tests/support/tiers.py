@@ -53,6 +53,7 @@ _SLOW = (
     "hostile",
     "house/test_docs.py",
     "house/test_docs_run.py",
+    "kafka_directory",
     "lake/test_table.py",
     "log/test_compaction.py",
     "log/test_simulation.py",

@@ -32,6 +32,8 @@ _COMMANDS: Final = {
     "read": "records.read",
     "doctor": "operation.doctor",
     "health": "operation.health",
+    "graduate": "operation.graduate",
+    "adopt": "operation.adopt",
     "bench": "records.bench",
     "mcp": "operation.mcp",
     "version": "operation.version",

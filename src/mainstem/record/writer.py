@@ -312,6 +312,11 @@ def _record(key: bytes | None, value: bytes | None, headers: bytes, timestamp_de
     return _varint(len(body)) + body
 
 
+def encode_record(key: bytes, value: bytes) -> bytes:
+    """The only record of a batch, at its base offset and base timestamp."""
+    return _record(key, value, encoded_headers(()), 0, 0)
+
+
 def encoded_headers(headers: Headers) -> bytes:
     """The headers of a record, as they stand at its end."""
     parts = [_varint(len(headers))]

@@ -25,7 +25,8 @@ ALL_NODES: Final = ""
 _OF_TOPICS: Final = frozenset(
     name for name, setting in SETTINGS.items() if setting.topic_config is not None and setting.scale == 1
 )
-_KIND: Final = "broker-config"
+BROKER_CONFIG_ENTRIES: Final = "broker-config"
+"""The kind of the metadata entries that hold the settings that were changed at run time."""
 
 
 class Level(NamedTuple):
@@ -77,7 +78,7 @@ class DynamicConfigs:
         """Return the run-time values for this node or for all nodes. Raises RemoteError for another node."""
         if place not in (self._own_name, ALL_NODES):
             raise refusal(ErrorCode.INVALID_REQUEST, f"this is node {self._own_name}, not {place[:300]}")
-        stored = self._metadata.entries(_KIND).get((place,), {})
+        stored = self._metadata.entries(BROKER_CONFIG_ENTRIES).get((place,), {})
         return as_stored({name: text for name, text in stored.items() if name in self.changeable}, SETTINGS)
 
     def set(self, place: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:
@@ -92,7 +93,7 @@ class DynamicConfigs:
                 )
             self._config.parse(name, text)
         if not validate_only:
-            self._metadata.put_entries(_KIND, {(place,): dict(overrides) or None})
+            self._metadata.put_entries(BROKER_CONFIG_ENTRIES, {(place,): dict(overrides) or None})
             self.apply()
 
     def apply(self) -> None:

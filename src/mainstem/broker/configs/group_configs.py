@@ -22,7 +22,8 @@ from mainstem.log.node.metadata import Metadata
 from mainstem.log.partition.config_values import BOOLEAN, ConfigDef, ConfigType, as_stored, definitions, integer, one_of
 from mainstem.protocol.errors import ErrorCode
 
-_KIND: Final = "group configs"
+GROUP_CONFIG_ENTRIES: Final = "group configs"
+"""The kind of the metadata entries that hold the configs of groups."""
 _BY_DURATION: Final = "by_duration:"
 _ISO_8601: Final = re.compile(
     r"P(?:(?P<days>\d{1,6})D)?(?:T(?:(?P<hours>\d{1,7})H)?(?:(?P<minutes>\d{1,9})M)?(?:(?P<seconds>\d{1,10}(?:\.\d{1,9})?)S)?)?",
@@ -106,11 +107,11 @@ class GroupConfigs:
 
     def overrides(self, group_id: str) -> Mapping[str, str]:
         """Return the configs that are set for a group."""
-        return as_stored(self._metadata.entries(_KIND).get((group_id,), {}), GROUP_CONFIGS)
+        return as_stored(self._metadata.entries(GROUP_CONFIG_ENTRIES).get((group_id,), {}), GROUP_CONFIGS)
 
     def group_ids(self) -> list[str]:
         """Return the groups with at least one config."""
-        return [str(group_id) for (group_id,) in self._metadata.entries(_KIND)]
+        return [str(group_id) for (group_id,) in self._metadata.entries(GROUP_CONFIG_ENTRIES)]
 
     def set(self, group_id: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:
         """Replace the configs of a group. Raises RemoteError, ConfigError, StorageError."""
@@ -119,7 +120,7 @@ class GroupConfigs:
         for name, text in overrides.items():
             self._check(name, text)
         if not validate_only:
-            self._metadata.put_entries(_KIND, {(group_id,): dict(overrides) or None})
+            self._metadata.put_entries(GROUP_CONFIG_ENTRIES, {(group_id,): dict(overrides) or None})
 
     def _check(self, name: str, text: str) -> None:
         definition = GROUP_CONFIGS.get(name)

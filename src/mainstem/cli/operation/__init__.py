@@ -5,6 +5,9 @@
 * ``doctor``: ``doctor``
 * ``checks``: what the doctor checks
 * ``health``: ``health``
+* ``graduate``: ``graduate``
+* ``adopt``: ``adopt``
+* ``directory_report``: what these two list
 * ``mcp``: ``mcp``
 * ``version``: ``version``
 """

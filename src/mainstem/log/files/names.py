@@ -34,6 +34,8 @@ HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
 CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 NODE_CHECKPOINT: Final = "mainstem-checkpoint"
+GRADUATED: Final = "graduated"
+"""Where the log of a directory went that was given up for Apache Kafka's: no log starts on such a directory."""
 LOCK: Final = ".lock"
 
 _OFFSET_FILE = re.compile(r"(\d{20})(\.[a-z]+)")

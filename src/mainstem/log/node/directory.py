@@ -29,6 +29,7 @@ from mainstem.log.files.disk import Disk, DiskLock
 from mainstem.log.files.names import (
     CLEAN_SHUTDOWN,
     DELETED_DIRECTORY,
+    GRADUATED,
     LOCK,
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -129,6 +130,12 @@ class LogDirectory:
 
     def _read_identity(self) -> None:
         path = self.path / META_PROPERTIES
+        graduated = read_file(self.disk, self.path / GRADUATED)
+        if graduated is not None:
+            raise StorageError(
+                f"the log of {self.path} was given up for that of {graduated.decode(errors='replace').strip()}: "
+                "start Apache Kafka there, or choose another --data"
+            )
         data = read_file(self.disk, path)
         if data is None:
             self.cluster_id = encode_uuid(uuid4())

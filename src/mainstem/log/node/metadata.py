@@ -92,6 +92,11 @@ class Metadata:
             raise UnknownTopicError(f"no topic {name!r}")
         return topic
 
+    @property
+    def next_producer_id(self) -> int:
+        """The first producer id that no block holds."""
+        return self._next_producer_id
+
     def was_deleted(self, topic_id: UUID) -> bool:
         """Whether a topic with this id was deleted."""
         return topic_id in self._deleted_ids
@@ -152,6 +157,17 @@ class Metadata:
         first = self._next_producer_id
         self._write({"producer_ids": True}, {"version": _VERSION, "next": first + PRODUCER_IDS_A_BLOCK})
         return range(first, self._next_producer_id)
+
+    def keep_topic(self, topic: TopicEntry) -> None:
+        """Take over a topic of another log as it is, with its id. Raises TopicExistsError, StorageError."""
+        if topic.name in self._topics or topic.name == METADATA_PARTITION.topic:
+            raise TopicExistsError(f"topic {topic.name!r} already exists")
+        self._write_topic(topic)
+
+    def skip_producer_ids(self, next_producer_id: int) -> None:
+        """Give out no producer id below this one: another log did. Raises StorageError."""
+        if next_producer_id > self._next_producer_id:
+            self._write({"producer_ids": True}, {"version": _VERSION, "next": next_producer_id})
 
     def _write_topic(self, topic: TopicEntry, *, deleted: bool = False) -> None:
         value: dict[str, Any] = {

@@ -34,6 +34,8 @@ _COMMANDS: Final = {
     "health": "operation.health",
     "bench": "records.bench",
     "mcp": "operation.mcp",
+    "mirror": "operation.mirror",
+    "promote": "operation.promote",
     "version": "operation.version",
 }
 """The module of each command, which has a function of the command's name."""

@@ -6,5 +6,7 @@
 * ``checks``: what the doctor checks
 * ``health``: ``health``
 * ``mcp``: ``mcp``
+* ``mirror``: ``mirror``
+* ``promote``: ``promote``
 * ``version``: ``version``
 """

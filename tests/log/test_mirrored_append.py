@@ -84,7 +84,7 @@ def test_it_has_them_after_each_kind_of_end(source: Node, end: str) -> None:
 
 
 def test_it_does_batch_by_batch_over_many_segments(source: Node) -> None:
-    node = _mirror(**{"internal_segment_bytes": "200"})
+    node = _mirror(internal_segment_bytes="200")
     data = _raw(source.log)
     for at, header in iter_headers(data):
         _append(node, data[at : at + header.size_bytes], header.base_offset)
@@ -137,4 +137,3 @@ def test_leader_epochs_are_those_of_the_batches() -> None:
         assert node.log.end_offset_for_epoch(40).leader_epoch == 40
         assert node.log.leader_epoch >= 40
         node.cut_power_and_start()
-

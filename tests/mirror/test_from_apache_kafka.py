@@ -15,7 +15,7 @@ from tests.support.eventually import eventually
 
 def test_transactions_idempotent_producers_and_groups(apache_kafka: ApacheKafka, target: LogProcess) -> None:
     source = apache_kafka.bootstrap
-    writing.create(source, "orders", 2, **{"retention_ms": "604800001"})
+    writing.create(source, "orders", 2, retention_ms="604800001")
     writing.produce(source, "orders", 100, **{"compression.type": "lz4"})
     writing.transactions(source, "orders", 6, "from-kafka")
     offset = writing.consume_some(source, "orders", "billing", 20)

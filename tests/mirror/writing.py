@@ -17,7 +17,9 @@ def create(bootstrap: str, topic: str, partitions: int = 1, **configs: str) -> N
 
 def produce(bootstrap: str, topic: str, count: int, *, begin: int = 0, **options: object) -> None:
     """Numbered records with a few keys, from an idempotent producer."""
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0, **QUIET, **options})
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0, **QUIET, **options}
+    )
     for number in range(begin, begin + count):
         producer.produce(topic, b"%d" % number, key=b"k%d" % (number % 5), headers={"n": b"%d" % number})
         if number % 20 == 0:

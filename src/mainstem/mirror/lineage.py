@@ -75,9 +75,9 @@ def _first_difference(source: WireClient, target: WireClient, tp: TopicPartition
 def _same_at(source: WireClient, target: WireClient, tp: TopicPartition, offset: int) -> bool:
     """Whether both hold the same batch at ``offset``; where compaction took something away, they may."""
     there, here = batch_at(source, tp, offset), batch_at(target, tp, offset)
-    if there is None or here is None:
+    if there is None or here is None or max(there.base_offset, here.base_offset) > offset:
         return True
-    if not (there.is_dense and here.is_dense):
+    if any(not each.is_dense or each.has_delete_horizon for each in (there, here)):
         return True
     return (there.base_offset, there.crc) == (here.base_offset, here.crc)
 

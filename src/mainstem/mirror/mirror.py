@@ -18,7 +18,7 @@ from mainstem.mirror.copying import Copying
 from mainstem.mirror.group_offsets import GroupOffsets
 from mainstem.mirror.link import Link
 from mainstem.mirror.rate import Rate
-from mainstem.mirror.topics import ensure_copy
+from mainstem.mirror.topics import ensure_copy, keep_copy
 from mainstem.model import TopicPartition
 
 _RETRY_S: Final = 2.0
@@ -143,18 +143,22 @@ class Mirror:
 
     def _follow_topics(self, *, at_start: bool = False) -> None:
         topics = self._link.source_topics()
+        known = {tp.topic for tp in self._copying.partitions}
         for name, topic in topics.items():
             if name in self._set_aside:
                 continue
             try:
-                ensure_copy(self._link, topic, self._note, is_closed=self._options.source_is_closed)
+                if name in known:
+                    keep_copy(self._link, topic, self._note)
+                else:
+                    ensure_copy(self._link, topic, self._note, is_closed=self._options.source_is_closed)
             except InputError as error:
                 if at_start:
                     raise
                 self._put_aside(name, error)
                 continue
             self._copying.add(TopicPartition(name, number) for number in topic.partitions)
-        for name in {tp.topic for tp in self._copying.partitions}.difference(topics):
+        for name in known.difference(topics):
             self._copying.drop(name)
             self._note(f"topic {name} was deleted at the source; its copy stays at the target")
 

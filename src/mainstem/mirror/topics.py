@@ -48,16 +48,33 @@ def ensure_copy(link: Link, topic: TopicMetadata, note: Callable[[str], None], *
     ``is_closed``: a promotion may have closed the source.
     Raises MirrorRefusedError, AuthorizationError, LogUnavailableError.
     """
-    if not is_closed:
-        _refuse_circle(link, topic)
     wanted = mirror_text(link.source_id, topic)
     there = link.target.metadata([topic.name]).get(topic.name)
+    marked = "" if there is None else mirror_of(link.target, topic.name)
+    if not is_closed:
+        _refuse_circle(link, topic, is_interrupted=marked == wanted)
     if there is None:
         there = _create(link, topic, wanted)
-    else:
-        marked = mirror_of(link.target, topic.name)
-        if marked != wanted:
-            _adopt(link, topic, there, marked, wanted)
+    elif marked != wanted:
+        _adopt(link, topic, there, marked, wanted)
+    _keep_copy(link, topic, there, note)
+
+
+def keep_copy(link: Link, topic: TopicMetadata, note: Callable[[str], None]) -> None:
+    """Let the target's topic, which is a mirror, follow the partitions and configs of the source.
+
+    Raises MirrorRefusedError, also when it is a mirror no longer.
+    """
+    there = link.target.metadata([topic.name]).get(topic.name)
+    if there is None or mirror_of(link.target, topic.name) != mirror_text(link.source_id, topic):
+        what = "deleted" if there is None else "promoted"
+        raise MirrorRefusedError(
+            f"topic {topic.name!r} was {what} at {link.target.bootstrap}, or is another one at the source"
+        )
+    _keep_copy(link, topic, there, note)
+
+
+def _keep_copy(link: Link, topic: TopicMetadata, there: TopicMetadata, note: Callable[[str], None]) -> None:
     _keep_partitions(link, topic, there)
     keep_configs(link, topic.name, note)
     different = divergences(link, topic)
@@ -65,12 +82,14 @@ def ensure_copy(link: Link, topic: TopicMetadata, note: Callable[[str], None], *
         raise refused(different, link.source, link.target)
 
 
-def _refuse_circle(link: Link, topic: TopicMetadata) -> None:
+def _refuse_circle(link: Link, topic: TopicMetadata, *, is_interrupted: bool) -> None:
     of = topic_configs(link.source, topic.name).get(MIRROR_OF) or ""
     if of.partition("/")[0] == link.target_id:
+        advice = (
+            "its promotion was interrupted: run mainstem promote again" if is_interrupted else "mirror the other way"
+        )
         raise MirrorRefusedError(
-            f"topic {topic.name!r} at {link.source.bootstrap} is itself the copy of {link.target.bootstrap}: mirror "
-            "the other way round; if a promotion was interrupted, run mainstem promote again"
+            f"topic {topic.name!r} at {link.source.bootstrap} is itself the copy of {link.target.bootstrap}: {advice}"
         )
 
 

@@ -71,9 +71,9 @@ from mainstem.protocol.messages.init_producer_id import InitProducerIdRequest
 from mainstem.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from mainstem.protocol.messages.list_groups import ListGroupsRequest
 from mainstem.protocol.messages.list_key_offsets import ListKeyOffsetsRequest
-from mainstem.protocol.messages.mirror_append import MirrorAppendRequest, MirroredPartition, MirroredTopic
 from mainstem.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from mainstem.protocol.messages.list_transactions import ListTransactionsRequest
+from mainstem.protocol.messages.mirror_append import MirrorAppendRequest, MirroredPartition, MirroredTopic
 from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from mainstem.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from mainstem.protocol.messages.write_txn_markers import (

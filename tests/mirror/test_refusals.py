@@ -16,7 +16,7 @@ from mainstem.errors import AuthorizationError, InputError, MirrorRefusedError
 from mainstem.mirror.copying import Copying
 from mainstem.mirror.link import MIRROR_OF, Link
 from mainstem.mirror.mirror import Mirror
-from mainstem.mirror.rate import Rate, parse_rate
+from mainstem.mirror.rate import RateLimit, parse_rate
 from mainstem.model import TopicPartition
 from mainstem.protocol.scram import MECHANISMS, make_credential
 from mainstem.testing.disk import FaultyDisk
@@ -188,7 +188,7 @@ def test_a_full_target_is_said_once_and_goes_on_when_there_is_room(
 
 def test_a_rate_is_kept_and_read_as_it_is_written() -> None:
     waited: list[float] = []
-    rate = Rate(1000, waited.append)
+    rate = RateLimit(1000, waited.append)
     rate.took(500)
     rate.took(500)
     assert 0.4 < waited[0] <= 0.5

@@ -34,7 +34,7 @@ class MirrorAppend:
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class MirrorAppended:
     """The end of the partition now, -1 where the log does not say it, and why nothing was appended, if so."""
 
     end: int
@@ -42,7 +42,7 @@ class Appended:
     error: MainstemError | None = None
 
 
-def append(client: WireClient, appends: Mapping[TopicPartition, MirrorAppend]) -> dict[TopicPartition, Appended]:
+def append(client: WireClient, appends: Mapping[TopicPartition, MirrorAppend]) -> dict[TopicPartition, MirrorAppended]:
     """Append; what became of each partition. Raises AuthorizationError, LogUnavailableError."""
     by_topic: dict[str, list[MirroredPartition]] = {}
     for tp, each in appends.items():
@@ -59,12 +59,12 @@ def append(client: WireClient, appends: Mapping[TopicPartition, MirrorAppend]) -
     if answer.error_code != ErrorCode.NONE:
         context = f"{client.bootstrap} takes nothing from this user: give it the right ClusterAction on the cluster"
         raise error_of(answer.error_code, context, answer.error_message)
-    results: dict[TopicPartition, Appended] = {}
+    results: dict[TopicPartition, MirrorAppended] = {}
     for topic in answer.topics:
         for result in topic.partitions:
             tp = TopicPartition(topic.name, result.index)
             error = None
             if result.error_code != ErrorCode.NONE:
                 error = error_of(result.error_code, f"{client.bootstrap} refuses {tp}", result.error_message)
-            results[tp] = Appended(result.log_end_offset, result.error_code, error)
+            results[tp] = MirrorAppended(result.log_end_offset, result.error_code, error)
     return results

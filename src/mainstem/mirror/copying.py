@@ -14,7 +14,7 @@ from typing import Final
 from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST
 from mainstem.client.wire.cluster.fetching import NO_RECORDS, FetchedPartition
 from mainstem.errors import MainstemError, MirrorRefusedError, OffsetOutOfRangeError, UnavailableError
-from mainstem.mirror.appending import Appended, MirrorAppend, append
+from mainstem.mirror.appending import MirrorAppended, MirrorAppend, append
 from mainstem.mirror.link import Link
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode
@@ -27,7 +27,7 @@ _PARTITION_BYTES_MAX: Final = 4 << 20
 
 
 @dataclass(slots=True)
-class PartitionProgress:
+class CopyProgress:
     """How far one partition is. ``end`` is the end of the target, ``fetch_from`` the next offset to fetch."""
 
     end: int
@@ -51,7 +51,7 @@ class Copying:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self.partitions: dict[TopicPartition, PartitionProgress] = {}
+        self.partitions: dict[TopicPartition, CopyProgress] = {}
         self._fetches = ThreadPoolExecutor(1, thread_name_prefix="mirror-fetch")
         self._ahead: tuple[dict[TopicPartition, int], Future[dict[TopicPartition, FetchedPartition]]] | None = None
 
@@ -59,14 +59,14 @@ class Copying:
         """Copy these, too, from where the target ends."""
         new = [tp for tp in tps if tp not in self.partitions]
         for tp, end in self._link.target.list_offsets(new, LATEST).items() if new else ():
-            self.partitions[tp] = PartitionProgress(end, end)
+            self.partitions[tp] = CopyProgress(end, end)
 
     def drop(self, topic: str) -> None:
         """Copy this topic no longer."""
         self.partitions = {tp: each for tp, each in self.partitions.items() if tp.topic != topic}
 
     def step(self) -> Copied:
-        """One round. Raises LogUnavailableError where a log cannot be reached: then the next round begins anew."""
+        """One round. Raises LogUnavailableError where a log cannot be reached: then the next round begins again."""
         copied = Copied()
         if not self.partitions:
             return copied
@@ -122,10 +122,8 @@ class Copying:
 
     # ---- what is appended
 
-    def _wanted(
-        self, tp: TopicPartition, progress: PartitionProgress, fetched: FetchedPartition
-    ) -> MirrorAppend | None:
-        """What to append after a fetch. Raises MirrorRefusedError."""
+    def _wanted(self, tp: TopicPartition, progress: CopyProgress, fetched: FetchedPartition) -> MirrorAppend | None:
+        """The batches to append after a fetch. Raises MirrorRefusedError."""
         if isinstance(fetched.error, OffsetOutOfRangeError):
             return self._find_start(tp, progress)
         if fetched.error is not None:
@@ -142,7 +140,7 @@ class Copying:
         start = max(fetched.log_start_offset, 0)
         return MirrorAppend(progress.end, records, fill_to, start, max(end, fill_to))
 
-    def _find_start(self, tp: TopicPartition, progress: PartitionProgress) -> MirrorAppend | None:
+    def _find_start(self, tp: TopicPartition, progress: CopyProgress) -> MirrorAppend | None:
         """The source has removed what comes next: go on where it begins. Raises MirrorRefusedError."""
         start = self._link.source.list_offsets([tp], EARLIEST)[tp]
         end = self._link.source.list_offsets([tp], LATEST)[tp]
@@ -156,7 +154,7 @@ class Copying:
             return MirrorAppend(progress.end, NO_RECORDS, end, start, end)
         return None
 
-    def _end_of_gap(self, tp: TopicPartition, progress: PartitionProgress) -> int:
+    def _end_of_gap(self, tp: TopicPartition, progress: CopyProgress) -> int:
         """Where offsets without a batch end, at the end of the source; -1 where there are batches.
 
         A fetch of several partitions may bring nothing of one that has something. Asked for alone, it brings a batch.
@@ -166,7 +164,7 @@ class Copying:
             return -1
         return alone.high_watermark
 
-    def _take(self, tp: TopicPartition, asked: MirrorAppend, appended: Appended, copied: Copied) -> None:
+    def _take(self, tp: TopicPartition, asked: MirrorAppend, appended: MirrorAppended, copied: Copied) -> None:
         progress = self.partitions[tp]
         if appended.code == ErrorCode.NONE:
             progress.end = progress.fetch_from = appended.end

@@ -17,7 +17,7 @@ from mainstem.errors import InputError, MainstemError, UnavailableError
 from mainstem.mirror.copying import Copying
 from mainstem.mirror.group_offsets import GroupOffsets
 from mainstem.mirror.link import Link
-from mainstem.mirror.rate import Rate
+from mainstem.mirror.rate import RateLimit
 from mainstem.mirror.topics import ensure_copy, keep_copy
 from mainstem.model import TopicPartition
 
@@ -65,7 +65,7 @@ class Mirror:
         self._stopped = threading.Event()
         self._copying = Copying(link)
         self._groups = GroupOffsets(link, note)
-        self._rate = Rate(options.rate_bytes_per_s, self._stopped.wait)
+        self._rate = RateLimit(options.rate_bytes_per_s, self._stopped.wait)
         self._set_aside: dict[str, str] = {}
         self._copied_bytes = 0
         self._level_s: float | None = None

@@ -47,7 +47,7 @@ class Promoted(NamedTuple):
     aborted: Mapping[TopicPartition, int]
 
 
-class Loss(NamedTuple):
+class PromotionLoss(NamedTuple):
     """Offsets ``first`` to ``last`` are at the former source only: they were written there, and never copied."""
 
     topic_partition: TopicPartition
@@ -108,8 +108,8 @@ def promote_alone(link: Link) -> Promoted:
     return Promoted(promotion, tuple(topics), _abort_open(target, tps))
 
 
-def losses(link: Link) -> list[Loss]:
-    """What the source holds after the position of its promotion, while it was the source.
+def losses(link: Link) -> list[PromotionLoss]:
+    """The records that the source holds after the position of its promotion, while it was the source.
 
     Raises MirrorRefusedError when the target was never promoted from this source.
     """
@@ -122,7 +122,7 @@ def losses(link: Link) -> list[Loss]:
     there = link.source.metadata({tp.topic for tp in known.position})
     tps = [tp for tp in known.position if tp.topic in there and not mirror_of(link.source, tp.topic)]
     ends = link.source.list_offsets(tps, LATEST)
-    return [Loss(tp, known.position[tp], ends[tp] - 1) for tp in tps if ends[tp] > known.position[tp]]
+    return [PromotionLoss(tp, known.position[tp], ends[tp] - 1) for tp in tps if ends[tp] > known.position[tp]]
 
 
 def _mirrors(link: Link) -> dict[str, TopicMetadata]:

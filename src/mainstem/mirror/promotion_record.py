@@ -1,4 +1,4 @@
-"""What a promotion was: a record in ``__mainstem_promotions`` at the promoted log, one for each source.
+"""A promotion, written down: a record in ``__mainstem_promotions`` at the promoted log, one for each source.
 
 The key is the source's cluster id. The value is JSON: when, whether it was planned, and where each partition ended.
 """

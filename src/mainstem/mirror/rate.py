@@ -10,7 +10,7 @@ from mainstem.errors import InputError
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-class Rate:
+class RateLimit:
     """``wait`` is called with the seconds to wait; it may return sooner. Without a limit it is never called."""
 
     def __init__(self, bytes_per_s: int | None, wait: Callable[[float], object] = time.sleep) -> None:

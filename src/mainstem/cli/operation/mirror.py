@@ -109,10 +109,10 @@ def _show_report(report: MirrorReport, *, as_json: bool) -> None:
             }
         )
         return
-    behind = "never level yet" if report.lag_s is None else f"{report.lag_s:.1f} s"
+    behind = "not known yet" if report.lag_s is None else f"{report.lag_s:.1f} s"
     out(
         f"{report.topics:,} topics, {report.partitions:,} partitions: {report.copied_bytes:,} bytes copied, "
-        f"{report.lag_records:,} records behind ({behind})"
+        f"{report.lag_records:,} records to copy, lag {behind}"
     )
 
 

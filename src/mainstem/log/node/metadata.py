@@ -36,7 +36,7 @@ PRODUCER_IDS_A_BLOCK: Final = 1000
 PARTITIONS_MAX: Final = 100_000
 _VERSION: Final = 1
 _FIRST_TOPIC_ID: Final = 1 << 32
-"""Ids below stand for the metadata itself, and for topics of logs that know no ids."""
+"""Smaller ids are those of the metadata itself, and of topics of logs that know no ids."""
 _READ_BYTES: Final = 1 << 20
 
 EntryKey: TypeAlias = tuple[str | int | None, ...]

@@ -14,7 +14,7 @@ from typing import Final
 from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST
 from mainstem.client.wire.cluster.fetching import NO_RECORDS, FetchedPartition
 from mainstem.errors import MainstemError, MirrorRefusedError, OffsetOutOfRangeError, UnavailableError
-from mainstem.mirror.appending import MirrorAppended, MirrorAppend, append
+from mainstem.mirror.appending import MirrorAppend, MirrorAppended, append
 from mainstem.mirror.link import Link
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode

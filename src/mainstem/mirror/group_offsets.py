@@ -36,16 +36,17 @@ class GroupOffsets:
         self._carried: dict[str, dict[TopicPartition, CommittedEntry]] = {}
         self._in_use: set[str] = set()
 
-    def carry(self, ends: Mapping[TopicPartition, int]) -> int:
+    def carry(self, ends: Mapping[TopicPartition, int], *, require_stable: bool = False) -> int:
         """Commit at the target what changed; ``ends`` are the ends of the copy. Returns the number of groups changed.
 
+        ``require_stable``: wait for offsets that a transaction commits, which just ends.
         Raises AuthorizationError, LogUnavailableError.
         """
         changed = 0
         for group in list_groups(self._link.source):
             if group.kind.lower() == _SHARE:
                 continue
-            entries = committed_entries(self._link.source, group.name)
+            entries = committed_entries(self._link.source, group.name, require_stable=require_stable)
             wanted = {
                 tp: CommittedEntry(min(entry.offset, ends[tp]), entry.metadata)
                 for tp, entry in entries.items()

@@ -112,9 +112,10 @@ class Mirror:
             self._report(self.state())
         self._rate.took(copied.size)
 
-    def carry_groups(self) -> None:
-        """Carry committed offsets over now."""
-        self._groups.carry({tp: each.end for tp, each in self._copying.partitions.items()})
+    def carry_groups(self, *, require_stable: bool = False) -> None:
+        """Carry committed offsets over now; with ``require_stable`` also those that a transaction just commits."""
+        ends = {tp: each.end for tp, each in self._copying.partitions.items()}
+        self._groups.carry(ends, require_stable=require_stable)
 
     def stop(self) -> None:
         """End ``run``; from any thread."""

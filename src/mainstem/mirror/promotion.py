@@ -25,7 +25,7 @@ from mainstem.client.wire.cluster.topics import set_topic_configs
 from mainstem.errors import MirrorRefusedError
 from mainstem.mirror.link import MIRROR_OF, Link, is_mainstem, mirror_of, mirror_text, require_mainstem
 from mainstem.mirror.mirror import Mirror, MirrorOptions
-from mainstem.mirror.promotion_record import Promotion, promotions, write_promotion
+from mainstem.mirror.promotion_record import AbortedAtPromotion, Promotion, promotions, write_promotion
 from mainstem.model import Position, TopicPartition
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_producers import DescribeProducersRequest, ProducerState, TopicRequest
@@ -40,24 +40,28 @@ _QUIET_S: Final = 1.0
 
 
 class Promoted(NamedTuple):
-    """``aborted`` are the transactions whose ends were lost: how many there were in each partition."""
+    """The topics that were opened, and the promotion as it is written down."""
 
     promotion: Promotion
     topics: tuple[str, ...]
-    aborted: Mapping[TopicPartition, int]
 
 
 class PromotionLoss(NamedTuple):
-    """Offsets ``first`` to ``last`` are at the former source only: they were written there, and never copied."""
+    """Offsets ``first`` to ``last`` are at the former source only: they were written there, and never copied.
+
+    With a ``producer_id``: they were copied, but those of this producer belong to a transaction that was aborted.
+    """
 
     topic_partition: TopicPartition
     first: int
     last: int
+    producer_id: int | None = None
 
     @property
     def text(self) -> str:
         """The offsets, as ``topic/partition:first-last``."""
-        return f"{self.topic_partition}:{self.first}-{self.last}"
+        offsets = f"{self.topic_partition}:{self.first}-{self.last}"
+        return offsets if self.producer_id is None else f"{offsets} of producer {self.producer_id}, aborted"
 
 
 def promote(link: Link, note: Callable[[str], None], timeout_s: float) -> Promoted:
@@ -83,7 +87,7 @@ def promote(link: Link, note: Callable[[str], None], timeout_s: float) -> Promot
             closed.append(name)
             set_topic_configs(link.source, name, {MIRROR_OF: mirror_text(link.target_id, source_topics[name])})
         position = _level(link, mirror, [source_topics[name] for name in topics], timeout_s)
-        mirror.carry_groups()
+        mirror.carry_groups(require_stable=True)
     except BaseException:
         for name in closed:
             set_topic_configs(link.source, name, {}, reset=[MIRROR_OF])
@@ -92,7 +96,7 @@ def promote(link: Link, note: Callable[[str], None], timeout_s: float) -> Promot
         mirror.close()
     promotion = write_promotion(link.target, link.source_id, position, is_planned=True)
     _open(link.target, topics)
-    return Promoted(promotion, tuple(topics), {})
+    return Promoted(promotion, tuple(topics))
 
 
 def promote_alone(link: Link) -> Promoted:
@@ -102,10 +106,16 @@ def promote_alone(link: Link) -> Promoted:
     topics = _mirrors(link)
     tps = [TopicPartition(name, number) for name, topic in topics.items() for number in topic.partitions]
     position = Position(target.list_offsets(tps, LATEST))
+    hanging = [(tp, producer) for tp in tps for producer in _open_transactions(target, tp)]
+    aborted = [
+        AbortedAtPromotion(tp, producer.producer_id, producer.current_txn_start_offset) for tp, producer in hanging
+    ]
     for source_id in sorted({mirror_of(target, name).partition("/")[0] for name in topics}):
-        promotion = write_promotion(target, source_id, position, is_planned=False)
+        promotion = write_promotion(target, source_id, position, is_planned=False, aborted=aborted)
     _open(target, topics)
-    return Promoted(promotion, tuple(topics), _abort_open(target, tps))
+    for tp, producer in hanging:
+        _abort(target, tp, producer)
+    return Promoted(promotion, tuple(topics))
 
 
 def losses(link: Link) -> list[PromotionLoss]:
@@ -122,7 +132,11 @@ def losses(link: Link) -> list[PromotionLoss]:
     there = link.source.metadata({tp.topic for tp in known.position})
     tps = [tp for tp in known.position if tp.topic in there and not mirror_of(link.source, tp.topic)]
     ends = link.source.list_offsets(tps, LATEST)
-    return [PromotionLoss(tp, known.position[tp], ends[tp] - 1) for tp in tps if ends[tp] > known.position[tp]]
+    found = [PromotionLoss(tp, known.position[tp], ends[tp] - 1) for tp in tps if ends[tp] > known.position[tp]]
+    for tp, producer_id, first in known.aborted:
+        if tp in tps:
+            found.append(PromotionLoss(tp, first, known.position[tp] - 1, producer_id))
+    return sorted(found)
 
 
 def _mirrors(link: Link) -> dict[str, TopicMetadata]:
@@ -175,16 +189,6 @@ def _why_not_level(
 def _open(target: WireClient, topics: Iterable[str]) -> None:
     for name in topics:
         set_topic_configs(target, name, {}, reset=[MIRROR_OF])
-
-
-def _abort_open(client: WireClient, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Abort the transactions that are open; how many in each partition."""
-    aborted: dict[TopicPartition, int] = {}
-    for tp in tps:
-        for producer in _open_transactions(client, tp):
-            _abort(client, tp, producer)
-            aborted[tp] = aborted.get(tp, 0) + 1
-    return aborted
 
 
 def _open_transactions(client: WireClient, tp: TopicPartition) -> list[ProducerState]:

@@ -46,13 +46,12 @@ def promote(  # noqa: PLR0913 - a command's options are its parameters
             _show_losses(link, as_json=json)
             return
         done = promotion.promote_alone(link) if source_is_lost else promotion.promote(link, note, timeout)
-    aborted = {str(tp): count for tp, count in done.aborted.items()}
     if json:
-        out_json({**done.promotion.to_json(), "topics": list(done.topics), "aborted": aborted})
+        out_json({**done.promotion.to_json(), "topics": list(done.topics)})
         return
     out(f"promoted {len(done.topics):,} topics at {done.promotion.position}")
-    for tp, count in aborted.items():
-        out(f"aborted {count:,} open transactions in {tp}")
+    for each in done.promotion.aborted:
+        out(f"aborted the transaction of producer {each.producer_id} in {each.topic_partition}:{each.first_offset}")
 
 
 def _show_losses(link: Link, *, as_json: bool) -> None:

@@ -113,6 +113,10 @@ def test_damaged_and_unordered_batches_are_refused() -> None:
         check_mirrored(memoryview(one + two[:-3]))
     with pytest.raises(InvalidRecordError, match="after one that ends at"):
         check_mirrored(memoryview(two + one))
+    with pytest.raises(InvalidRecordError, match="out of range"):
+        check_mirrored(memoryview(_at(0, batch(b"a"), (1 << 30) + 1)))
+    with pytest.raises(InvalidRecordError, match="offsets at once"):
+        _append(_mirror(), b"", 0, 1 << 60)
 
 
 @pytest.mark.parametrize("end", ["restart", "kill_and_start", "cut_power_and_start"])

@@ -18,7 +18,7 @@ from tests.mirror import writing
 from tests.mirror.pairs import MirrorProcess, assert_same, copy_all, ends
 from tests.support.eventually import eventually
 
-KILLS = int(os.environ.get("MAINSTEM_MIRROR_KILLS", "6"))
+KILLS = int(os.environ.get("MAINSTEM_MIRROR_KILLS", "4"))
 SEED = int(os.environ.get("MAINSTEM_MIRROR_SEED", "1"))
 
 

@@ -9,8 +9,8 @@ from confluent_kafka import KafkaException, Producer
 
 from mainstem.client.wire.admin.groups import committed_offsets
 from mainstem.client.wire.admin.partitions import delete_records
-from mainstem.client.wire.cluster.cluster import WireClient
-from mainstem.client.wire.cluster.topics import set_partition_count, set_topic_configs, topic_configs
+from mainstem.client.wire.cluster.cluster import EARLIEST, WireClient
+from mainstem.client.wire.cluster.topics import delete_topic, set_partition_count, set_topic_configs, topic_configs
 from mainstem.mirror.mirror import Mirror
 from mainstem.mirror.status import copy_status
 from mainstem.model import Position, TopicPartition
@@ -77,6 +77,33 @@ def test_a_source_that_begins_late_is_copied_from_there_on(source: LogProcess, t
         delete_records(client, "late", {0: 7, 1: ended[tps[1]]})
     copy_all(source.bootstrap, target.bootstrap, "late")
     assert_same(source.bootstrap, target.bootstrap, "late", 2)
+
+
+def test_deletions_of_records_are_followed_and_deletions_of_topics_are_not(
+    source: LogProcess, target: LogProcess
+) -> None:
+    writing.produce(source.bootstrap, "deleted", 50)
+    writing.produce(source.bootstrap, "deleted-not", 5)
+    said: list[str] = []
+    with linked(source.bootstrap, target.bootstrap, "deleted.*") as link:
+        mirror = Mirror(link, QUICK, said.append)
+        mirror.begin()
+        tp = TopicPartition("deleted", 0)
+
+        def begins_at(offset: int) -> bool:
+            mirror.round()
+            return link.target.list_offsets([tp], EARLIEST)[tp] == offset and not mirror.state().lag_records
+
+        eventually(lambda: begins_at(0), "all is copied")
+        delete_records(link.source, "deleted", {0: 30})
+        eventually(lambda: begins_at(30), "the copy begins where the source does")
+        with WireClient(source.bootstrap) as client:
+            delete_topic(client, "deleted")
+        eventually(lambda: mirror.round() or bool(said), "the mirror has seen it")
+        assert said == ["topic deleted was deleted at the source; its copy stays at the target"]
+        assert mirror.state().topics == 1
+        mirror.close()
+    assert len(writing.read(target.bootstrap, "deleted")) == 20
 
 
 def test_no_one_else_writes_to_a_mirror(source: LogProcess, target: LogProcess) -> None:

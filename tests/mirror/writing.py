@@ -48,6 +48,7 @@ def read(bootstrap: str, topic: str, *, committed: bool = True, partitions: int 
         {
             "bootstrap.servers": bootstrap,
             "group.id": "reads",
+            "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "isolation.level": "read_committed" if committed else "read_uncommitted",

@@ -23,6 +23,7 @@ from mainstem.record.header import iter_headers
 
 _FETCH_WAIT_MS: Final = 250
 _FETCH_BYTES_MAX: Final = 16 << 20
+_FETCH_BYTES_MIN: Final = 64 << 10
 _PARTITION_BYTES_MAX: Final = 4 << 20
 
 
@@ -33,6 +34,8 @@ class CopyProgress:
     end: int
     fetch_from: int
     source_end: int = -1
+    start: int = 0
+    """Where the target begins at least."""
     failure: MainstemError | None = None
     """Why it does not go on now; None when it does."""
 
@@ -49,8 +52,10 @@ class Copied:
 class Copying:
     """The partitions that are copied, by name."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, bytes_per_s: int | None = None) -> None:
+        """With a limit of ``bytes_per_s``, a round takes about a second of it at most."""
         self._link = link
+        self._bytes_max = min(_FETCH_BYTES_MAX, max(bytes_per_s or _FETCH_BYTES_MAX, _FETCH_BYTES_MIN))
         self.partitions: dict[TopicPartition, CopyProgress] = {}
         self._fetches = ThreadPoolExecutor(1, thread_name_prefix="mirror-fetch")
         self._ahead: tuple[dict[TopicPartition, int], Future[dict[TopicPartition, FetchedPartition]]] | None = None
@@ -88,8 +93,8 @@ class Copying:
         return copied
 
     def close(self) -> None:
-        """End the thread, once its fetch has ended."""
-        self._fetches.shutdown(cancel_futures=True)
+        """End the thread; a fetch that is under way ends with its client."""
+        self._fetches.shutdown(wait=False, cancel_futures=True)
 
     # ---- fetching
 
@@ -100,8 +105,8 @@ class Copying:
         return self._link.source.fetch(
             offsets,
             max_wait_ms=_FETCH_WAIT_MS,
-            max_bytes=_FETCH_BYTES_MAX,
-            partition_max_bytes=_PARTITION_BYTES_MAX,
+            max_bytes=self._bytes_max,
+            partition_max_bytes=min(_PARTITION_BYTES_MAX, self._bytes_max),
             read_committed=False,
         )
 
@@ -135,9 +140,9 @@ class Copying:
         fill_to = -1
         if not len(records) and progress.fetch_from < fetched.high_watermark:
             fill_to = self._end_of_gap(tp, progress)
-        if not len(records) and fill_to <= progress.end:
-            return None
         start = max(fetched.log_start_offset, 0)
+        if not len(records) and fill_to <= progress.end and min(start, progress.end) <= progress.start:
+            return None
         return MirrorAppend(progress.end, records, fill_to, start, max(end, fill_to))
 
     def _find_start(self, tp: TopicPartition, progress: CopyProgress) -> MirrorAppend | None:
@@ -168,6 +173,7 @@ class Copying:
         progress = self.partitions[tp]
         if appended.code == ErrorCode.NONE:
             progress.end = progress.fetch_from = appended.end
+            progress.start = min(asked.start, appended.end)
             copied.size += len(asked.records)
             copied.batches += 1
         elif appended.code == ErrorCode.OFFSET_OUT_OF_RANGE and appended.end >= 0:

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from mainstem.errors import InputError, MainstemError, UnavailableError
+from mainstem.client.wire.cluster.metadata import TopicMetadata
+from mainstem.errors import InputError, MainstemError, UnavailableError, UnknownTopicError
 from mainstem.mirror.copying import Copying
 from mainstem.mirror.group_offsets import GroupOffsets
 from mainstem.mirror.link import Link
@@ -63,10 +64,11 @@ class Mirror:
         self._note = note
         self._report = report
         self._stopped = threading.Event()
-        self._copying = Copying(link)
+        self._copying = Copying(link, options.rate_bytes_per_s)
         self._groups = GroupOffsets(link, note)
         self._rate = RateLimit(options.rate_bytes_per_s, self._stopped.wait)
         self._set_aside: dict[str, str] = {}
+        self._epochs: dict[str, tuple[int, ...]] = {}
         self._copied_bytes = 0
         self._level_s: float | None = None
         self._said: str | None = None
@@ -94,7 +96,12 @@ class Mirror:
         """Copy once, and do what is due besides. Raises AuthorizationError, LogUnavailableError."""
         if self._is_due("topics", self._options.topics_every_s):
             self._follow_topics()
-        copied = self._copying.step()
+        try:
+            copied = self._copying.step()
+        except UnknownTopicError:  # a topic was deleted at the source: a look at the topics says so
+            self._due_s["topics"] = 0.0
+            self._follow_topics()
+            return
         for tp, error in copied.refused.items():
             self._put_aside(tp.topic, error)
         self._copied_bytes += copied.size
@@ -150,9 +157,10 @@ class Mirror:
                 continue
             try:
                 if name in known:
-                    keep_copy(self._link, topic, self._note)
+                    keep_copy(self._link, topic, self._note, has_new_leader=self._epochs.get(name) != _epochs_of(topic))
                 else:
                     ensure_copy(self._link, topic, self._note, is_closed=self._options.source_is_closed)
+                self._epochs[name] = _epochs_of(topic)
             except InputError as error:
                 if at_start:
                     raise
@@ -181,3 +189,8 @@ class Mirror:
             return False
         self._due_s[what] = now_s + every_s
         return True
+
+
+def _epochs_of(topic: TopicMetadata) -> tuple[int, ...]:
+    """The leader epochs of all partitions: one changes when the source was started again after a failure."""
+    return tuple(each.leader_epoch for each in topic.partitions.values())

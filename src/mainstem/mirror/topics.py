@@ -57,12 +57,15 @@ def ensure_copy(link: Link, topic: TopicMetadata, note: Callable[[str], None], *
         there = _create(link, topic, wanted)
     elif marked != wanted:
         _adopt(link, topic, there, marked, wanted)
-    _keep_copy(link, topic, there, note)
+    _keep_partitions(link, topic, there)
+    keep_configs(link, topic.name, note)
+    _refuse_different(link, topic)
 
 
-def keep_copy(link: Link, topic: TopicMetadata, note: Callable[[str], None]) -> None:
+def keep_copy(link: Link, topic: TopicMetadata, note: Callable[[str], None], *, has_new_leader: bool) -> None:
     """Let the target's topic, which is a mirror, follow the partitions and configs of the source.
 
+    ``has_new_leader``: the source failed meanwhile, and may have lost what the target holds.
     Raises MirrorRefusedError, also when it is a mirror no longer.
     """
     there = link.target.metadata([topic.name]).get(topic.name)
@@ -71,12 +74,13 @@ def keep_copy(link: Link, topic: TopicMetadata, note: Callable[[str], None]) -> 
         raise MirrorRefusedError(
             f"topic {topic.name!r} was {what} at {link.target.bootstrap}, or is another one at the source"
         )
-    _keep_copy(link, topic, there, note)
-
-
-def _keep_copy(link: Link, topic: TopicMetadata, there: TopicMetadata, note: Callable[[str], None]) -> None:
     _keep_partitions(link, topic, there)
     keep_configs(link, topic.name, note)
+    if has_new_leader:
+        _refuse_different(link, topic)
+
+
+def _refuse_different(link: Link, topic: TopicMetadata) -> None:
     different = divergences(link, topic)
     if different:
         raise refused(different, link.source, link.target)
@@ -115,9 +119,7 @@ def _adopt(link: Link, topic: TopicMetadata, there: TopicMetadata, marked: str, 
         )
     set_topic_configs(link.target, name, {MIRROR_OF: wanted})  # closed first, so that nothing changes while we look
     try:
-        different = divergences(link, topic)
-        if different:
-            raise refused(different, link.source, link.target)
+        _refuse_different(link, topic)
     except BaseException:
         set_topic_configs(link.target, name, {}, reset=[MIRROR_OF])
         raise

@@ -21,6 +21,10 @@ _RUN_BYTES: Final = 1 << 20
 _RUN_BATCHES: Final = 1000
 _RUN_OFFSETS: Final = 1 << 30
 """So many offsets fit the relative offsets of one segment, wherever in the run the segment begins."""
+_GAP_MAX: Final = 1 << 44
+_LEADER_EPOCH_MAX: Final = 1 << 30
+_PRODUCER_ID_MAX: Final = 1 << 62
+"""Greater ones are no log's: this node could not go on after them."""
 
 
 class CheckedBatch(NamedTuple):
@@ -62,6 +66,10 @@ def check_mirrored(data: memoryview) -> list[CheckedBatch]:
     end, next_offset = 0, 0
     for at, header in iter_headers(data):
         verify(data, at, header)
+        if header.leader_epoch > _LEADER_EPOCH_MAX or header.producer_id > _PRODUCER_ID_MAX:
+            raise InvalidRecordError(
+                f"a batch of leader epoch {header.leader_epoch} and producer {header.producer_id}: one is out of range"
+            )
         if header.base_offset < next_offset:
             raise InvalidRecordError(f"a batch at offset {header.base_offset} after one that ends at {next_offset}")
         end, next_offset = at + header.size_bytes, header.next_offset
@@ -77,8 +85,11 @@ def mirrored_runs(
     """The batches as runs, with fillers for the offsets that are missing, from ``log_end_offset`` up to ``fill_to``.
 
     ``leader_epoch`` is that of the log's last batch, -1 for none. A filler has the epoch of the batch before it, so
-    that no epoch seems to end before it did.
+    that no epoch seems to end before it did. Raises InvalidRecordError for more offsets than a log can have.
     """
+    end = max(fill_to, batches[-1].header.next_offset if batches else 0)
+    if end - log_end_offset > _GAP_MAX:
+        raise InvalidRecordError(f"{end - log_end_offset} offsets at once, at most {_GAP_MAX}")
     run = MirroredRun()
     for header, data in _without_gaps(batches, log_end_offset, fill_to, leader_epoch):
         if header.is_control or not run.has_room_for(header):

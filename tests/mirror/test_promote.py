@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from mainstem.client.log import Log
 from mainstem.client.wire.cluster.cluster import LATEST, WireClient
-from mainstem.errors import MirrorRefusedError
+from mainstem.errors import ConditionFailedError, MirrorRefusedError
 from mainstem.mirror.promotion import losses, promote, promote_alone
 from mainstem.mirror.promotion_record import promotions
 from mainstem.model import TopicPartition
@@ -155,3 +156,25 @@ def test_apache_kafka_is_promoted_from_when_its_writers_have_stopped(apache_kafk
     assert_same(source, b.bootstrap, "moved")
     writing.transactions(b.bootstrap, "moved", 4, "moved-app")
     assert len(writing.read(b.bootstrap, "moved")) == 12
+
+
+def test_log_features_and_new_consumer_groups_begin_with_the_promotion(a: LogProcess, b: LogProcess) -> None:
+    writing.create(a.bootstrap, "t", mainstem_key_index="true", mainstem_conditional_append="true")
+    writing.produce(a.bootstrap, "t", 30)
+    writing.consume_some(a.bootstrap, "t", "readers", 12)
+    copy_all(a.bootstrap, b.bootstrap, "t")
+    a.kill()
+    with linked(a.bootstrap, b.bootstrap) as link:
+        promote_alone(link)
+    with Log(b.bootstrap) as log:
+
+        def by_index() -> list[int]:
+            reader = log.read_key("t", b"k3")
+            found = [record.offset for record in reader]
+            return found if reader.scan_reason is None else []
+
+        assert eventually(by_index, "the key index is built") == [3, 8, 13, 18, 23, 28]
+        with pytest.raises(ConditionFailedError):
+            log.append("t", b"x", key=b"k3", expect_key_offset=23)
+        log.append("t", b"x", key=b"k3", expect_key_offset=28)
+    assert writing.consume_some(b.bootstrap, "t", "readers", 5, **{"group.protocol": "consumer"}) == 17

@@ -69,7 +69,7 @@ def read(bootstrap: str, topic: str, *, committed: bool = True, partitions: int 
     return sorted(found)
 
 
-def consume_some(bootstrap: str, topic: str, group: str, count: int) -> int:
+def consume_some(bootstrap: str, topic: str, group: str, count: int, **options: str) -> int:
     """Let a group read so many records and commit; the offset that it committed."""
     consumer = Consumer(
         {
@@ -78,6 +78,7 @@ def consume_some(bootstrap: str, topic: str, group: str, count: int) -> int:
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             **QUIET,
+            **options,
         }
     )
     consumer.subscribe([topic])

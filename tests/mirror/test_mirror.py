@@ -150,3 +150,30 @@ def test_the_process_runs_for_ever_and_says_how_far_it_is(
         (status,) = copy_status(link)
         assert status.lag_records == 10
         assert status.lag_s is not None
+
+
+def test_two_mirrors_of_the_same_logs_do_no_harm(source: LogProcess, target: LogProcess) -> None:
+    writing.create(source.bootstrap, "two", 2)
+    with linked(source.bootstrap, target.bootstrap, "two") as one, linked(*_pair(source, target), "two") as other:
+        mirrors = [Mirror(link, QUICK, lambda _: None) for link in (one, other)]
+        for mirror in mirrors:
+            mirror.begin()
+        for number in range(8):
+            writing.produce(source.bootstrap, "two", 40, begin=40 * number)
+            for mirror in mirrors:
+                mirror.round()
+
+        def are_level() -> bool:
+            for mirror in mirrors:
+                mirror.round()
+            return not any(mirror.state().lag_records for mirror in mirrors)
+
+        eventually(are_level, "both mirrors are level")
+        assert not any(mirror.state().set_aside for mirror in mirrors)
+        for mirror in mirrors:
+            mirror.close()
+    assert_same(source.bootstrap, target.bootstrap, "two", 2)
+
+
+def _pair(source: LogProcess, target: LogProcess) -> tuple[str, str]:
+    return source.bootstrap, target.bootstrap

@@ -12,7 +12,9 @@ from confluent_kafka import Producer
 
 from mainstem.client.log import Log
 from mainstem.client.wire.cluster.cluster import LATEST, WireClient
+from mainstem.client.wire.cluster.topics import set_topic_configs
 from mainstem.errors import ConditionFailedError, MirrorRefusedError
+from mainstem.mirror.link import MIRROR_OF, mirror_text
 from mainstem.mirror.promotion import losses, promote, promote_alone
 from mainstem.mirror.promotion_record import promotions
 from mainstem.model import TopicPartition
@@ -131,6 +133,10 @@ def test_a_lost_source_leaves_named_losses_and_no_hanging_transaction(a: LogProc
     (aborted,) = done.promotion.aborted
     assert (aborted.topic_partition, aborted.first_offset) == (tp, 20)
     assert done.promotion.position[tp] == 21
+    a.start()
+    with pytest.raises(MirrorRefusedError, match="'t' was promoted at"):
+        copy_all(a.bootstrap, b.bootstrap, "t")
+    a.kill()
     writing.produce(b.bootstrap, "t", 30, begin=100)
     values = [value for _, _, value in writing.read(b.bootstrap, "t")]
     assert len(values) == 50
@@ -154,8 +160,11 @@ def test_apache_kafka_is_promoted_from_when_its_writers_have_stopped(apache_kafk
     with linked(source, b.bootstrap, "moved") as link:
         promote(link, _quiet, 30)
     assert_same(source, b.bootstrap, "moved")
+    with pytest.raises(MirrorRefusedError, match="'moved' was promoted at"):  # a mirror that is started again
+        copy_all(source, b.bootstrap, "moved")
+    assert _accepts(b, "moved")
     writing.transactions(b.bootstrap, "moved", 4, "moved-app")
-    assert len(writing.read(b.bootstrap, "moved")) == 12
+    assert len(writing.read(b.bootstrap, "moved")) == 13
 
 
 def test_log_features_and_new_consumer_groups_begin_with_the_promotion(a: LogProcess, b: LogProcess) -> None:
@@ -178,3 +187,20 @@ def test_log_features_and_new_consumer_groups_begin_with_the_promotion(a: LogPro
             log.append("t", b"x", key=b"k3", expect_key_offset=23)
         log.append("t", b"x", key=b"k3", expect_key_offset=28)
     assert writing.consume_some(b.bootstrap, "t", "readers", 5, **{"group.protocol": "consumer"}) == 17
+
+
+def test_a_promotion_that_was_killed_is_done_by_another_one(a: LogProcess, b: LogProcess) -> None:
+    writing.produce(a.bootstrap, "t", 10)
+    copy_all(a.bootstrap, b.bootstrap, "t")
+    with linked(a.bootstrap, b.bootstrap, "t") as link:
+        link.require_logs()
+        closed = {MIRROR_OF: mirror_text(link.target_id, link.source_topics()["t"])}
+        set_topic_configs(link.source, "t", closed)  # as far as the killed one came
+        for pair in ((a, b), (b, a)):
+            with pytest.raises(MirrorRefusedError, match="run mainstem promote again"):
+                copy_all(pair[0].bootstrap, pair[1].bootstrap, "t")
+        promote(link, _quiet, 30)
+    assert _accepts(b, "t")
+    assert not _accepts(a, "t")
+    copy_all(b.bootstrap, a.bootstrap, "t")
+    assert_same(b.bootstrap, a.bootstrap, "t")

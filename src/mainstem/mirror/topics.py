@@ -22,6 +22,7 @@ from mainstem.client.wire.cluster.topics import (
 from mainstem.errors import ConfigError, MirrorRefusedError, TopicExistsError
 from mainstem.mirror.lineage import Divergence, divergence, refused
 from mainstem.mirror.link import MIRROR_OF, Link, mirror_of, mirror_text
+from mainstem.mirror.promotion_record import promotions
 from mainstem.model import TopicPartition
 from mainstem.protocol.schema import ZERO_UUID
 
@@ -117,12 +118,25 @@ def _adopt(link: Link, topic: TopicMetadata, there: TopicMetadata, marked: str, 
             f"topic {name!r} at {at} was made by others, not by a mirror: delete it there, or leave it out with "
             "--topics"
         )
+    if _was_promoted(link, name):
+        raise MirrorRefusedError(
+            f"topic {name!r} was promoted at {at}, and others may write it: mirror the other way, or delete it there "
+            "to copy it again"
+        )
     set_topic_configs(link.target, name, {MIRROR_OF: wanted})  # closed first, so that nothing changes while we look
     try:
         _refuse_different(link, topic)
     except BaseException:
         set_topic_configs(link.target, name, {}, reset=[MIRROR_OF])
         raise
+
+
+def _was_promoted(link: Link, name: str) -> bool:
+    """Whether the target's topic is the one that counts: it was promoted, and the source was not promoted since."""
+    here, there = promotions(link.target).get(link.source_id), promotions(link.source).get(link.target_id)
+    if here is None or all(tp.topic != name for tp in here.position):
+        return False
+    return there is None or there.time_ms < here.time_ms
 
 
 def _keep_partitions(link: Link, topic: TopicMetadata, there: TopicMetadata) -> None:

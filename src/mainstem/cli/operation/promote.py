@@ -49,7 +49,7 @@ def promote(  # noqa: PLR0913 - a command's options are its parameters
     if json:
         out_json({**done.promotion.to_json(), "topics": list(done.topics)})
         return
-    out(f"promoted {len(done.topics):,} topics at {done.promotion.position}")
+    out(f"promoted at {done.promotion.position}")
     for each in done.promotion.aborted:
         out(f"aborted the transaction of producer {each.producer_id} in {each.topic_partition}:{each.first_offset}")
 

@@ -22,7 +22,7 @@ from tests.history.test_histories import read_everything, wait_until_nothing_is_
 from tests.mirror import writing
 from tests.mirror.pairs import MirrorProcess, linked
 
-SECONDS = float(os.environ.get("MAINSTEM_HISTORY_S", "9"))
+SECONDS = float(os.environ.get("MAINSTEM_HISTORY_S", "7"))
 SEED = int(os.environ.get("MAINSTEM_HISTORY_SEED", "1"))
 KINDS = ("plain", "transactions", "transactions", "group", "mover")
 _NOT_AFTER_A_LOSS = frozenset({"torn-transaction"})

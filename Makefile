@@ -54,6 +54,10 @@ spark-versions: $(READY) ## Test the Spark source and sink on PySpark 4.0, 4.1 a
 sink-kills: $(READY) ## Kill a sink's host a hundred times in each database (ARGS="-k mariadb" for one)
 	@MAINSTEM_SINK_KILLS=$${MAINSTEM_SINK_KILLS:-100} exec $(BIN)/python -m pytest -q tests/sinks/test_sigkill.py $(ARGS)
 
+.PHONY: mirror-kills
+mirror-kills: $(READY) ## Kill a mirror, its source and its target two hundred times (MAINSTEM_MIRROR_KILLS=50 for fewer)
+	@MAINSTEM_MIRROR_KILLS=$${MAINSTEM_MIRROR_KILLS:-200} exec $(BIN)/python -m pytest -q --timeout 7200 tests/mirror/test_kills.py $(ARGS)
+
 .PHONY: capture-kills
 capture-kills: $(READY) ## Kill a capture of PostgreSQL 1,000 times, and see that nothing is lost or twice (ARGS="--kills 100")
 	@exec $(BIN)/python -m tests.postgres.killed $(ARGS)

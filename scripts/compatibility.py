@@ -16,7 +16,7 @@ from scripts.differences import DELIBERATE
 
 from mainstem.broker.api import Api
 from mainstem.broker.apis import APIS
-from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.apis import OWN_APIS
 from mainstem.protocol.schema import VersionRange
 
 KAFKA_VERSION: Final = "4.3"
@@ -146,7 +146,7 @@ NOT_SERVED: Final = MappingProxyType(
 """APIs of Apache Kafka that are deliberately not listed here."""
 
 OTHER_VERSIONS: Final = MappingProxyType(
-    {int(ApiKey.LIST_KEY_OFFSETS): "Mainstem's own, listed for clients that call themselves mainstem alone"}
+    dict.fromkeys(OWN_APIS, "Mainstem's own, listed for clients that call themselves mainstem alone")
 )
 """APIs whose listed versions deliberately differ from Apache Kafka's, and why."""
 

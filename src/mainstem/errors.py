@@ -22,6 +22,7 @@
     │   ├── InvalidTimestampError     timestamps outside the topic's bounds, or of the wrong type
     │   ├── OffsetOutOfRangeError     before the log start offset or past the log end offset
     │   ├── SchemaError               a record or a file does not fit its topic's schema
+    │   ├── MirrorRefusedError        a target that is not the copy of its source, or cannot be
     │   ├── HistoryRemovedError       retention has removed what the request needs
     │   ├── QueryError                a query that is wrong, would write, or ran over its limits
     │   ├── DefinitionError           an App declares something impossible
@@ -199,6 +200,10 @@ class OffsetOutOfRangeError(InputError):
 
 class SchemaError(InputError):
     """A record, or a file's columns, do not fit the topic's schema."""
+
+
+class MirrorRefusedError(InputError):
+    """A target that cannot be, or is not, the copy of its source; the text names what is in the way."""
 
 
 class HistoryRemovedError(InputError):

@@ -73,6 +73,7 @@ from mainstem.protocol.messages.list_groups import ListGroupsRequest
 from mainstem.protocol.messages.list_key_offsets import ListKeyOffsetsRequest
 from mainstem.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from mainstem.protocol.messages.list_transactions import ListTransactionsRequest
+from mainstem.protocol.messages.mirror_append import MirrorAppendRequest, MirroredPartition, MirroredTopic
 from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from mainstem.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from mainstem.protocol.messages.write_txn_markers import (
@@ -308,6 +309,9 @@ REQUESTS = {
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")]),
     **SHARE_REQUESTS,
+    ApiKey.MIRROR_APPEND: MirrorAppendRequest(
+        topics=[MirroredTopic(name="t", partitions=[MirroredPartition(index=0, expected_end_offset=0, records=b"")])]
+    ),
     ApiKey.LIST_KEY_OFFSETS: ListKeyOffsetsRequest(
         topic="t", partition=0, key=b"k", start_offset=0, end_offset=1, max_offsets=10
     ),

@@ -34,12 +34,13 @@ class Plan:
 class Clients:
     """The clients of a history, each with a file of its own. A killed one is followed by another with a new name."""
 
-    def __init__(self, plan: Plan, log: LogProcess, directory: Path) -> None:
+    def __init__(self, plan: Plan, log: LogProcess, directory: Path, first: int = 0) -> None:
+        """``first``: the number before that of the first client, so that two lots have different names."""
         self._plan = plan
         self._log = log
         self._directory = directory
         self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
-        self._started = 0
+        self._started = first
         self._end_s = time.monotonic() + plan.seconds
         for kind in plan.kinds:
             self._start(kind)

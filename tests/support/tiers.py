@@ -61,6 +61,7 @@ _SLOW = (
     "log/test_simulation_mutants.py",
     "log/test_simulation_rot.py",
     "log/test_timestamps.py",
+    "mirror",
     "node/test_stack.py",
     "record/test_arrow_decode_histories.py",
     "postgres/test_connector.py",

@@ -45,6 +45,8 @@ from mainstem.protocol.errors import ErrorCode
 
 _LONG_REQUESTS: Final = 4
 _TIMESTAMP_SEARCHES: Final = 2  # threads that read batches to find a time
+_PRODUCER_IDS_OF_A_SOURCE: Final = 1_000_000
+"""So many ids after the greatest in a mirror are left to its source, for producers that write no mirrored topic."""
 
 
 class Node:
@@ -83,7 +85,7 @@ class Node:
         self.groups.registry.member_bytes.bytes_max = int(config.get("mainstem.groups.bytes.max"))
         self.share = Shares(self.topics, self.commit, self.fetches, clock, config, self.group_configs, self.groups)
         self.compaction = Compaction(config, clock, log)
-        self._producer_ids = iter(range(0))
+        self._producer_ids = range(0)
         self.markers = Markers(self.topics, self.commit, clock, self.groups.transactional)
         self.transactions = TransactionCoordinator(
             self.topics, self.commit, clock, self.markers, self.next_producer_id, _transaction_settings(config)
@@ -130,11 +132,16 @@ class Node:
 
     def next_producer_id(self) -> int:
         """Return an id that no producer ever had. Raises StorageError."""
-        producer_id = next(self._producer_ids, None)
-        if producer_id is None:
-            self._producer_ids = iter(self.log.metadata.allocate_producer_ids())
-            producer_id = next(self._producer_ids)
+        if not self._producer_ids:
+            self._producer_ids = self.log.metadata.allocate_producer_ids()
+        producer_id, self._producer_ids = self._producer_ids[0], self._producer_ids[1:]
         return producer_id
+
+    def keep_producer_ids_above(self, producer_id: int) -> None:
+        """Give out no id up to this one, which another log gave out, nor soon after it. Raises StorageError."""
+        self._producer_ids = range(max(self._producer_ids.start, producer_id + 1), self._producer_ids.stop)
+        if producer_id >= self.log.metadata.next_producer_id:
+            self.log.metadata.reserve_producer_ids(producer_id + 1 + _PRODUCER_IDS_OF_A_SOURCE)
 
     async def delete_topic(self, topic: Topic) -> None:
         """Delete a topic, wake the requests that wait for it, and drop its committed offsets. Raises StorageError."""

@@ -36,6 +36,8 @@ _COMMANDS: Final = {
     "adopt": "operation.adopt",
     "bench": "records.bench",
     "mcp": "operation.mcp",
+    "mirror": "operation.mirror",
+    "promote": "operation.promote",
     "version": "operation.version",
 }
 """The module of each command, which has a function of the command's name."""

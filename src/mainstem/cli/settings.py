@@ -77,7 +77,7 @@ def export_security(path: Path = Path(FILE_NAME), client_config: str = "") -> No
     """
     found = _security_of_toml(path) if path.is_file() else {}
     if client_config:
-        found.update(_properties(Path(client_config)))
+        found.update(properties(Path(client_config), "; MAINSTEM_CLIENT_CONFIG names it"))
     if found:
         from mainstem.client.security import OPTIONS, variable_of
 
@@ -100,8 +100,9 @@ def _flattened(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, s
             yield prefix + name, str(value)
 
 
-def _properties(path: Path) -> dict[str, str]:
-    lines = _text(path, "; MAINSTEM_CLIENT_CONFIG names it").splitlines()
+def properties(path: Path, hint: str = "") -> dict[str, str]:
+    """The options in a file of NAME=VALUE lines, without addresses. Raises ConfigError."""
+    lines = _text(path, hint).splitlines()
     pairs = [line.split("=", 1) for line in lines if line.strip() and not line.lstrip().startswith(("#", "!"))]
     if any(len(pair) < 2 for pair in pairs):
         raise ConfigError(f"{path}: write lines of NAME=VALUE")

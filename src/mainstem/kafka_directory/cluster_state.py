@@ -68,7 +68,7 @@ def write_node(metadata: Metadata, cluster: ClusterState) -> None:
     for topic in cluster.topics.values():
         metadata.keep_topic(topic)
     if cluster.next_producer_id:
-        metadata.skip_producer_ids(cluster.next_producer_id)
+        metadata.reserve_producer_ids(cluster.next_producer_id)
     Authorizer(metadata, (), allows_unlisted=False).add(cluster.acls)
     Credentials(metadata).change(cluster.credentials)
     quotas = Quotas(metadata, SystemClock(), _WINDOWS, _WINDOWS)

@@ -61,12 +61,14 @@ async def _serve(
 
 
 async def _unknown(node: Node, partitions: Collection[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
-    """Return the errors if any partition is unknown; empty when all are known."""
+    """Return the errors if any partition is unknown, or a mirror's; empty when all may be added."""
     codes = {}
     async for each in in_turns(partitions):
         topic = node.topics.get(each.topic)
         if topic is None or not 0 <= each.partition < len(topic.partitions):
             codes[each] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif topic.is_mirror:
+            codes[each] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if not codes:
         return {}
     return {each: codes.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) async for each in in_turns(partitions)}

@@ -19,7 +19,7 @@ Versions 0–2 are listed, as Apache Kafka 4 does for librdkafka, and refused: t
 A refusal carries the log start offset where Kafka's does: not when the request itself or the disk is the reason.
 Deliberate: ``error_message`` is always set; Kafka sets it together with ``record_errors`` only. At most 1,000 records
 are named there. ``timeout_ms`` is not needed, having no replicas to wait for. Internal topics take no records from
-clients (INVALID_TOPIC_EXCEPTION).
+clients (INVALID_TOPIC_EXCEPTION), and mirrors none either (POLICY_VIOLATION).
 """
 
 from __future__ import annotations
@@ -158,6 +158,9 @@ def _check_quickly(node: Node, call: Call) -> list[_PartitionAppend]:
                 append.outcome = code
                 continue
             try:
+                if topic.is_mirror:
+                    text = f"topic {topic.name!r} is a mirror: write to its source, or promote it (mainstem promote)"
+                    raise refusal(ErrorCode.POLICY_VIOLATION, text)
                 log = topic.partition(item.index)
                 item.records = only_batch(item.records, call.api_version)
                 if body.acks not in _ACKS:
@@ -227,7 +230,10 @@ def _transactional(appends: Sequence[_PartitionAppend]) -> dict[TopicPartition, 
     return {
         TopicPartition(each.topic.name, each.item.index): each.producer
         for each in appends
-        if each.producer is not None and each.topic is not None and 0 <= each.item.index < len(each.topic.partitions)
+        if each.producer is not None
+        and each.topic is not None
+        and not each.topic.is_mirror
+        and 0 <= each.item.index < len(each.topic.partitions)
     }
 
 

@@ -2,7 +2,7 @@
 
 In a cluster, brokers send a coordinator's decision by this request. Here only administrators send it, to end a hanging
 transaction (``kafka-transactions.sh abort``). Answered when the markers are durable. The transaction's coordinator is
-not consulted.
+not consulted. The markers of a mirror come from its source (POLICY_VIOLATION).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from mainstem.broker.access import admin_guards
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
-from mainstem.broker.error_codes import error_code
+from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.node import Node
 from mainstem.broker.transactions.markers import Marker
 from mainstem.broker.transactions.state import ProducerIdAndEpoch
@@ -45,6 +45,8 @@ async def _write(node: Node, asked: messages.WritableTxnMarker) -> messages.Writ
 
 async def _write_one(node: Node, partition: TopicPartition, marker: Marker) -> ErrorCode:
     try:
+        if node.topics.existing(partition.topic).is_mirror:
+            raise refusal(ErrorCode.POLICY_VIOLATION)
         log, next_offset = node.markers.append(partition, marker)
         await node.commit.durable(log, next_offset)
     except MainstemError as error:

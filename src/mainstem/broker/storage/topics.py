@@ -19,7 +19,7 @@ from mainstem.broker.storage.topic_partitions import TopicPartitions
 from mainstem.errors import StorageError, TopicExistsError, UnknownTopicError
 from mainstem.log.node.metadata import METADATA_PARTITION, PARTITIONS_MAX, TopicEntry
 from mainstem.log.node.node_log import NodeLog
-from mainstem.log.partition.config import check_changed_configs
+from mainstem.log.partition.config import MIRROR_OF, check_changed_configs
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.model import is_topic_name
 from mainstem.protocol.errors import ErrorCode
@@ -45,6 +45,11 @@ class Topic:
     def is_internal(self) -> bool:
         """Whether only the node writes the topic, and clients may not."""
         return self.name in INTERNAL_TOPICS
+
+    @property
+    def is_mirror(self) -> bool:
+        """Whether it is the copy of a topic of another log: only a mirror appends to it."""
+        return bool(self.configs.get(MIRROR_OF))
 
     @property
     def logs(self) -> list[PartitionLog]:

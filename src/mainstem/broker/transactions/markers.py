@@ -59,6 +59,8 @@ class Markers:
         written: list[tuple[TopicPartition, PartitionLog, int]] = []
         for each in sorted(partitions):
             try:
+                if self._ends_nothing_in_mirror(each, marker):
+                    continue
                 written.append((each, *self.append(each, marker)))
             except UnknownTopicError:
                 _LOG.info("no marker for %s, which was deleted", each)
@@ -78,6 +80,16 @@ class Markers:
             except MainstemError as error:
                 failed[each] = error
         return failed
+
+    def _ends_nothing_in_mirror(self, partition: TopicPartition, marker: Marker) -> bool:
+        """Whether the partition became a mirror before the transaction wrote to it: then it takes no marker."""
+        topic = self._topics.existing(partition.topic)
+        if not topic.is_mirror:
+            return False
+        held = topic.partition(partition.partition).producers()
+        return not any(
+            each.producer_id == marker.producer.producer_id and each.transaction_first_offset >= 0 for each in held
+        )
 
     def _end_refused(
         self, partition: TopicPartition, marker: Marker, error: ProducerError

@@ -9,5 +9,7 @@
 * ``adopt``: ``adopt``
 * ``directory_report``: what these two list
 * ``mcp``: ``mcp``
+* ``mirror``: ``mirror``
+* ``promote``: ``promote``
 * ``version``: ``version``
 """

@@ -222,6 +222,15 @@ class LogDirectory:
         self.features.attach(opened)
         return opened
 
+    def raise_leader_epoch(self, epoch: int) -> None:
+        """Lead with ``epoch`` or a later one from now on: a mirrored log's batches have it. Raises StorageError.
+
+        The checkpoint names it before any batch has it: recovery takes a later epoch for rot.
+        """
+        if epoch > self.leader_epoch:
+            self.leader_epoch = epoch
+            self.write_checkpoints()
+
     # Partitions
 
     @property

@@ -35,6 +35,8 @@ METADATA_PARTITION: Final = TopicPartition("__mainstem_metadata", 0)
 PRODUCER_IDS_A_BLOCK: Final = 1000
 PARTITIONS_MAX: Final = 100_000
 _VERSION: Final = 1
+_FIRST_TOPIC_ID: Final = 1 << 32
+"""Smaller ids are those of the metadata itself, and of topics of logs that know no ids."""
 _READ_BYTES: Final = 1 << 20
 
 EntryKey: TypeAlias = tuple[str | int | None, ...]
@@ -105,6 +107,11 @@ class Metadata:
         """Whether a directory of this name may belong to a deleted topic."""
         return name in self._deleted_names or name not in self._topics
 
+    @property
+    def next_producer_id(self) -> int:
+        """The first producer id of the next block."""
+        return self._next_producer_id
+
     def entries(self, kind: str) -> Mapping[EntryKey, EntryValue]:
         """All entries of a kind, by key."""
         return MappingProxyType(self._entries.get(kind, {}))
@@ -120,8 +127,13 @@ class Metadata:
         if records:
             self._write_all(records)
 
-    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> TopicEntry:
-        """Raises InputError for an impossible name or count, TopicExistsError, StorageError."""
+    def create_topic(
+        self, name: str, partitions: int, configs: Mapping[str, str], topic_id: UUID | None = None
+    ) -> TopicEntry:
+        """With an id that no topic of this node ever had, or with one of its own.
+
+        Raises InputError for an impossible name or count, TopicExistsError, StorageError.
+        """
         if not is_topic_name(name):
             raise InputError(
                 f"invalid topic name {name!r}: use letters, digits, '.', '_' and '-', at most 249, not '.' or '..'"
@@ -129,8 +141,13 @@ class Metadata:
         if name in self._topics or name == METADATA_PARTITION.topic:
             raise TopicExistsError(f"topic {name!r} already exists")
         _check_partition_count(partitions)
-        self._write_topic(TopicEntry(name, uuid4(), partitions, dict(configs)))
+        self._write_topic(TopicEntry(name, self._unused(topic_id), partitions, dict(configs)))
         return self._topics[name]
+
+    def _unused(self, topic_id: UUID | None) -> UUID:
+        """The id, unless a topic has it or had it: what is left of a deleted topic is found by its id."""
+        is_used = topic_id in self._deleted_ids or any(each.topic_id == topic_id for each in self._topics.values())
+        return uuid4() if topic_id is None or topic_id.int < _FIRST_TOPIC_ID or is_used else topic_id
 
     def delete_topic(self, name: str) -> TopicEntry:
         """Returns what was deleted. Raises UnknownTopicError, StorageError."""
@@ -164,10 +181,10 @@ class Metadata:
             raise TopicExistsError(f"topic {topic.name!r} already exists")
         self._write_topic(topic)
 
-    def skip_producer_ids(self, next_producer_id: int) -> None:
-        """Give out no producer id below this one: another log did. Raises StorageError."""
-        if next_producer_id > self._next_producer_id:
-            self._write({"producer_ids": True}, {"version": _VERSION, "next": next_producer_id})
+    def reserve_producer_ids(self, next_id: int) -> None:
+        """Give out no id below ``next_id`` from now on: another log has. Raises StorageError."""
+        if next_id > self._next_producer_id:
+            self._write({"producer_ids": True}, {"version": _VERSION, "next": next_id})
 
     def _write_topic(self, topic: TopicEntry, *, deleted: bool = False) -> None:
         value: dict[str, Any] = {

@@ -21,7 +21,8 @@ from mainstem.log.files.disk import Disk
 from mainstem.log.files.names import DELETED_DIRECTORY, STRAY_DIRECTORY
 from mainstem.log.node.directory import LogDirectory
 from mainstem.log.node.metadata import METADATA_PARTITION, Metadata, TopicEntry
-from mainstem.log.partition.config import LogConfig
+from mainstem.log.partition.checkpoints import decode_uuid
+from mainstem.log.partition.config import MIRROR_OF, LogConfig
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.model import TopicPartition
 
@@ -99,7 +100,7 @@ class NodeLog:
         """Raises InputError and its kinds (name, count, configs, TopicExistsError), StorageError."""
         LogConfig.of(configs, self.defaults)
         self._remove_left_over(name)
-        topic = self.metadata.create_topic(name, partitions, configs)
+        topic = self.metadata.create_topic(name, partitions, configs, source_topic_id(configs))
         self.directory.expect(topic.topic_partitions)
         return topic
 
@@ -126,8 +127,13 @@ class NodeLog:
             del self._left_over[name]
 
     def set_topic_configs(self, name: str, configs: Mapping[str, str]) -> TopicEntry:
-        """Replace the configs that are set on a topic. Raises UnknownTopicError, ConfigError, StorageError."""
+        """Replace the configs that are set on a topic. Raises UnknownTopicError, ConfigError, StorageError.
+
+        A topic that stops being a mirror is written with a leader epoch of its own, which no log used before.
+        """
         config = LogConfig.of(configs, self.defaults)
+        if MIRROR_OF in self.metadata.topic(name).configs and not config.is_mirror:
+            self.directory.raise_leader_epoch(self.directory.leader_epoch + 1)
         topic = self.metadata.set_topic_configs(name, configs)
         self._update(topic, config)
         return topic
@@ -145,12 +151,19 @@ class NodeLog:
         for topic_partition in topic.topic_partitions:
             partition = self.directory.partitions.get(topic_partition)
             if partition is not None:
+                if partition.config.is_mirror and not config.is_mirror:
+                    partition.leader_epoch = self.directory.leader_epoch
                 partition.update_config(config)
                 self.directory.features.attach(partition)
 
     def close(self) -> None:
         """Flush and close everything. Raises StorageError when a flush fails."""
         self.directory.close()
+
+
+def source_topic_id(configs: Mapping[str, str]) -> UUID | None:
+    """The id of the topic that a mirror with these configs copies: the copy has it, too."""
+    return decode_uuid(configs.get(MIRROR_OF, "").rpartition("/")[2])
 
 
 def _open_metadata(directory: LogDirectory, clock: Clock) -> Metadata:

@@ -4,6 +4,7 @@
 * ``partition_reads``: reads: fetch, offsets by time, ends
 * ``batch_validation``: checks the headers of batches, and gives them their offsets and timestamps
 * ``append_validation``: checks the records of an append
+* ``mirrored_batches``: the batches that a mirror appends, with their own offsets
 * ``producer_state``: sequence numbers and epochs of producers (idempotence, transactions)
 * ``producer_snapshot``: producer state in Kafka's snapshot files
 * ``leader_epochs``: leader epochs and their start offsets

@@ -17,6 +17,7 @@ from mainstem.log.partition.config_values import (
     CLEANUP_POLICY,
     GZIP_LEVEL,
     INT64_MAX,
+    MIRROR_SOURCE,
     RATIO,
     THROTTLED_REPLICAS,
     ConfigDef,
@@ -76,6 +77,12 @@ _TABLE: Mapping[tuple[str, ConfigType, str | int], str] = {
     ("mainstem.key.schema.validation", BOOLEAN, "false"): "As confluent.key.schema.validation; either turns it on",
     ("mainstem.max.decompressed.bytes", whole(1, DECOMPRESSED_BYTES_MAX), 134_217_728): "The most that a record batch "
     "may come to when it is decompressed; a larger one is refused as MESSAGE_TOO_LARGE",
+    (
+        "mainstem.mirror.of",
+        MIRROR_SOURCE,
+        "",
+    ): "Of which topic this one is a copy: CLUSTER_ID/TOPIC_ID. As long as it is set, "
+    "only a mirror appends, at the offsets of the source; others may read. mainstem promote removes it",
     ("mainstem.value.schema.validation", BOOLEAN, "false"): "As confluent.value.schema.validation; either turns it on",
     ("max.message.bytes", whole(0), 1_048_588): "The largest record batch that is accepted, as it was sent",
     ("message.timestamp.after.max.ms", long(0), 3_600_000): "How far a record's CreateTime may be after the log's "
@@ -111,6 +118,8 @@ SEGMENT_BYTES_MIN = 1024 * 1024
 """The least that a client may set ``segment.bytes`` to. A topic that has less already keeps it."""
 _INTERNAL = definitions({(INTERNAL_SEGMENT_BYTES, whole(14), ""): "The size of a segment, for tests alone"})
 
+MIRROR_OF = "mainstem.mirror.of"
+"""The config that makes a topic a mirror."""
 CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(definitions(_TABLE))
 
 
@@ -146,6 +155,7 @@ class LogConfig:
     mainstem_key_index: bool = False
     mainstem_key_schema_validation: bool = False
     mainstem_max_decompressed_bytes: int = 128 << 20
+    mainstem_mirror_of: str = ""
     mainstem_value_schema_validation: bool = False
     overrides: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     # What follows from the settings, and is read at each append.
@@ -202,14 +212,19 @@ class LogConfig:
         return self.mainstem_idempotency_window_ms > 0
 
     @property
+    def is_mirror(self) -> bool:
+        """Whether the topic is the copy of another one, and takes batches of a mirror alone."""
+        return bool(self.mainstem_mirror_of)
+
+    @property
     def needs_key_index(self) -> bool:
         """Whether there is anything to keep in the key index's store."""
         return self.mainstem_key_index or self.remembers_idempotency_keys
 
     @property
     def has_log_features(self) -> bool:
-        """Whether an append is looked at record by record."""
-        return self.needs_key_index or self.mainstem_conditional_append
+        """Whether an append is looked at record by record. A mirror's features begin when it is promoted."""
+        return not self.is_mirror and (self.needs_key_index or self.mainstem_conditional_append)
 
     @property
     def compression_level(self) -> int | None:

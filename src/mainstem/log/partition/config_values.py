@@ -19,6 +19,7 @@ INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _DECIMAL: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
+_MIRRORED: Final = re.compile(r"[A-Za-z0-9_.-]{1,249}/[A-Za-z0-9_-]{22}")
 _REPLICAS: Final = re.compile(r"([0-9]+:[0-9]+)?")
 
 
@@ -125,6 +126,13 @@ def _gzip_level(text: str) -> int:
     return value
 
 
+def _mirror_of(text: str) -> str:
+    value = text.strip()
+    if value and _MIRRORED.fullmatch(value) is None:
+        raise ValueError("must be CLUSTER_ID/TOPIC_ID, as mainstem mirror sets it, or nothing")
+    return value
+
+
 def one_of(*words: str) -> ConfigType:
     """One of some words; an empty one is allowed only if it is among them."""
 
@@ -175,6 +183,7 @@ RATIO: Final = ConfigType("double", _ratio)
 GZIP_LEVEL: Final = ConfigType("int", _gzip_level)
 CLEANUP_POLICY: Final = ConfigType("list", _cleanup_policy)
 THROTTLED_REPLICAS: Final = ConfigType("list", _throttled_replicas)
+MIRROR_SOURCE: Final = ConfigType("string", _mirror_of)
 
 
 def as_stored(stored: Mapping[str, str], known: Mapping[str, ConfigDef]) -> dict[str, str]:

@@ -32,6 +32,7 @@ from mainstem.log.partition.batch_validation import empty_batch, stamp_batches
 from mainstem.log.partition.checkpoints import encode_leader_epochs
 from mainstem.log.partition.config import LogConfig
 from mainstem.log.partition.flush import Flush
+from mainstem.log.partition.mirrored_batches import CheckedBatch, mirrored_runs
 from mainstem.log.partition.partition_reads import PartitionReads, PartitionState
 from mainstem.log.partition.producer_snapshot import write_snapshot
 from mainstem.log.partition.producer_state import BatchMetadata
@@ -228,6 +229,25 @@ class PartitionLog(PartitionReads):
             memoryview(data), batches, self._clock.time_ms(), EndMarker(control_type, coordinator_epoch)
         )
 
+    def append_mirrored(self, batches: list[CheckedBatch], expected_end: int, fill_to: int = -1) -> None:
+        """Append batches of another log as they are, at their own offsets; fill gaps, also up to ``fill_to``.
+
+        Raises OffsetOutOfRangeError when the log does not end at ``expected_end``, or the batches begin before that;
+        PartitionOfflineError; StorageError: then the first ones may be appended.
+        """
+        self._refuse_if_offline()
+        first = batches[0].header.base_offset if batches else expected_end
+        if self.log_end_offset != expected_end or first < expected_end:
+            raise OffsetOutOfRangeError(
+                f"{self.topic_partition} ends at {self.log_end_offset}: batches from {first} on, after {expected_end}, "
+                "do not follow"
+            )
+        now_ms = self._clock.time_ms()
+        for run in mirrored_runs(batches, expected_end, fill_to, self._leader_epochs.latest):
+            self._maybe_roll(run.size, run.headers, now_ms)
+            self._write(run.headers, run.buffers, run.size, now_ms, run.marker)
+            self.leader_epoch = max(self.leader_epoch, run.headers[-1].leader_epoch)
+
     def _append(
         self,
         view: memoryview,
@@ -298,8 +318,8 @@ class PartitionLog(PartitionReads):
         self._unwritten_bytes += size
         for header in headers:
             self._producers.update(header, marker, written_ms=now_ms)
-        if self.leader_epoch > self._leader_epochs.latest:
-            self._note_leader_epoch(headers[0].base_offset)
+        if headers[-1].leader_epoch > self._leader_epochs.latest:
+            self._note_leader_epochs(headers)
         if not self.config.flushes_before_commit:
             self._advance_high_watermark(self.log_end_offset, self._segments.end)
 
@@ -309,12 +329,13 @@ class PartitionLog(PartitionReads):
         except StorageError as second:
             self._go_offline(f"{error}; then {second}")
 
-    def _note_leader_epoch(self, start_offset: int) -> None:
+    def _note_leader_epochs(self, headers: Sequence[BatchHeader]) -> None:
         """Not synced: opening the log compares it with the log's last batch, and adds what it lacks.
 
         Synced where the log was cut: no batch has the epoch that begins at the cut.
         """
-        self._leader_epochs.assign(self.leader_epoch, start_offset)
+        for header in headers:
+            self._leader_epochs.assign(header.leader_epoch, header.base_offset)
         data = encode_leader_epochs(self._leader_epochs.entries)
         try:
             replace_file(self._context.disk, self.directory / LEADER_EPOCH_CHECKPOINT, data, sync=self._cut_files > 0)

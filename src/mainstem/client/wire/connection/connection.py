@@ -270,6 +270,6 @@ def _versions_in(answer: ApiVersionsResponse) -> dict[int, VersionRange]:
 def _with_unlisted(versions: dict[int, VersionRange]) -> dict[int, VersionRange]:
     """A Mainstem log, known by its own APIs, serves two-phase transactions (KIP-939) without listing the version."""
     key = InitProducerIdRequest.__api_key__
-    if key in versions and versions.keys() >= OWN_APIS:
+    if key in versions and not versions.keys().isdisjoint(OWN_APIS):
         return {**versions, key: VersionRange(versions[key].first, InitProducerIdRequest.__versions__.last)}
     return versions

@@ -107,11 +107,6 @@ class Metadata:
         """Whether a directory of this name may belong to a deleted topic."""
         return name in self._deleted_names or name not in self._topics
 
-    @property
-    def next_producer_id(self) -> int:
-        """The first producer id of the next block."""
-        return self._next_producer_id
-
     def entries(self, kind: str) -> Mapping[EntryKey, EntryValue]:
         """All entries of a kind, by key."""
         return MappingProxyType(self._entries.get(kind, {}))

@@ -33,6 +33,7 @@ _COMMANDS: Final = {
     "doctor": "operation.doctor",
     "health": "operation.health",
     "bench": "records.bench",
+    "why": "operation.why",
     "mcp": "operation.mcp",
     "version": "operation.version",
 }

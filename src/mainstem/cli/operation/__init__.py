@@ -6,5 +6,6 @@
 * ``checks``: what the doctor checks
 * ``health``: ``health``
 * ``mcp``: ``mcp``
+* ``why``: ``why``
 * ``version``: ``version``
 """

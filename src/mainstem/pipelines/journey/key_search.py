@@ -1,0 +1,57 @@
+"""Looks for the records of one key in a range of a topic: by the key index where there is one, else by a scan.
+
+Bounded: a range that is longer than ``SCAN_MAX`` is searched by an index only. The index is asked about the partition
+that Mainstem and Kafka's Java client give the key; a scan reads the range in every partition.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from mainstem.errors import LogUnavailableError, MainstemError
+from mainstem.model import Position, Record, TopicPartition
+from mainstem.record.partitioner import partition_for
+
+if TYPE_CHECKING:
+    from mainstem.client.log import Log
+
+SCAN_MAX: Final = 50_000
+"""The longest range, in offsets, that is read whole for one key."""
+FOUND_MAX: Final = 5
+"""How many records of a key are shown: the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyMatches:
+    """The newest records of a key in a range. ``skipped`` says why the range was not searched; empty when it was."""
+
+    records: tuple[Record, ...] = ()
+    skipped: str = ""
+
+
+def records_of_key(log: Log, topic: str, key: bytes, start: Position, end: Position) -> KeyMatches:
+    """The records of ``key`` from ``start`` up to ``end``, positions of the topic. Raises LogUnavailableError."""
+    try:
+        return _search(log, topic, key, start.restrict([topic]), end.restrict([topic]))
+    except LogUnavailableError:
+        raise
+    except MainstemError as error:  # the topic was deleted, or its range was removed
+        return KeyMatches(skipped=str(error))
+
+
+def _search(log: Log, topic: str, key: bytes, start: Position, end: Position) -> KeyMatches:
+    low = {tp: start.get(tp, 0) for tp in end}
+    length = sum(max(0, offset - low[tp]) for tp, offset in end.items())
+    if length == 0:
+        return KeyMatches()
+    tp = TopicPartition(topic, partition_for(key, len(log.end(topic))))
+    if end.get(tp, 0) > low.get(tp, 0):
+        indexed = log.read_key(topic, key, start=Position(low), end=end, on_damaged="skip")
+        if indexed.scan_reason is None and (found := tuple(deque(indexed, FOUND_MAX))):
+            return KeyMatches(found)
+    if length > SCAN_MAX:
+        return KeyMatches(skipped=f"{length} offsets are too many to search")
+    scan = log.read(topic, start=Position(low), end=end, key=key, every_partition=True, on_damaged="skip")
+    return KeyMatches(tuple(deque(scan, FOUND_MAX)))

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 from mainstem.clock import Clock, SystemClock
 from mainstem.model import DATABASE_TOPIC_PREFIX, Position, TopicPartition
 from mainstem.pipelines.journey.batch_search import At, BatchHistory, FoundBatch
-from mainstem.pipelines.journey.key_search import KeyMatches, records_of_key
+from mainstem.pipelines.journey.key_search import KeyMatches, TopicRange, records_of_key, without_markers_at_end
 from mainstem.pipelines.journey.record_place import PlaceState, RecordPlace, blocking_transactions, find_place
-from mainstem.pipelines.journey.steps import Arrival, Journey, OriginStep, PipelineStep, TopicRange
+from mainstem.pipelines.journey.steps import Arrival, Journey, OriginStep, PipelineStep
 from mainstem.pipelines.journey.waits import pipeline_wait, time_text, transactions_wait, watermark_wait
 
 if TYPE_CHECKING:
@@ -177,17 +177,7 @@ class _Walk:
         ranges = [each for each in step.outputs if each.offsets]
         if not ranges and step.waits_for:
             return [Arrival(each, depth, None, key=before.key, waits_for=step.waits_for) for each in visible]
-        return [self._arrival_in(each, depth, before.key) for each in ranges]
-
-    def _arrival_in(self, found: TopicRange, depth: int, key: bytes | None) -> Arrival:
-        records = found.matches.records
-        if records:
-            until = Position.join(record.position for record in records)
-            offsets = {TopicPartition(each.topic, each.partition): each.offset for each in reversed(records)}
-            return self._arrived(found.topic, depth, Position(offsets), until, key)
-        moved = {tp: offset for tp, offset in found.end.items() if offset > found.start.get(tp, 0)}
-        start = Position({tp: found.start.get(tp, 0) for tp in moved})
-        return self._arrived(found.topic, depth, start, Position(moved), key)
+        return [self._arrived(each.topic, depth, *_place_of(each), before.key) for each in ranges]
 
     def _arrived(self, topic: str, depth: int, start: Position, until: Position, key: bytes | None) -> Arrival:
         transactions = blocking_transactions(self._log, until)
@@ -214,10 +204,9 @@ class _Walk:
                 self.origins.append(origin)
                 ended_ms = None if origin.batch is None else origin.batch.ended_ms
                 for each in origin.inputs:
-                    if each.offsets:
-                        arrival = self._arrival_in(each, depth + 1, key)
-                        assert arrival.until is not None
-                        queue.append((each.topic, arrival.start, arrival.until, key, ended_ms, depth + 1))
+                    if self._is_derived(each.topic) and (trimmed := without_markers_at_end(self._log, each)).offsets:
+                        begin, end = _place_of(trimmed)
+                        queue.append((each.topic, begin, end, key, ended_ms, depth + 1))
 
     def _origin(
         self,
@@ -269,11 +258,24 @@ class _Walk:
         matches = KeyMatches() if key is None else records_of_key(self._log, topic, key, low, high)
         return TopicRange(topic, low, high, matches)
 
+    def _is_derived(self, topic: str) -> bool:
+        return any(topic in pipeline["outputs"] for pipeline in self._pipelines)
+
     def _may(self, topic: str) -> bool:
         return self._sees.topic(topic)
 
     def _visible(self, position: Position) -> Position:
         return position.restrict(each for each in position.topics if self._may(each))
+
+
+def _place_of(found: TopicRange) -> tuple[Position, Position]:
+    """Where the records of the key begin and end in a range; without any, the range."""
+    records = found.matches.records
+    if records:
+        offsets = {TopicPartition(each.topic, each.partition): each.offset for each in reversed(records)}
+        return Position(offsets), Position.join(record.position for record in records)
+    moved = {tp: offset for tp, offset in found.end.items() if offset > found.start.get(tp, 0)}
+    return Position({tp: found.start.get(tp, 0) for tp in moved}), Position(moved)
 
 
 def _source_at(source: Position, _: Position) -> Position:

@@ -7,7 +7,7 @@ that Mainstem and Kafka's Java client give the key; a scan reads the range in ev
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from mainstem.errors import LogUnavailableError, MainstemError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SCAN_MAX: Final = 50_000
 """The longest range, in offsets, that is read whole for one key."""
+_MARKERS_MAX: Final = 500
 FOUND_MAX: Final = 5
 """How many records of a key are shown: the newest."""
 
@@ -29,6 +30,40 @@ class KeyMatches:
 
     records: tuple[Record, ...] = ()
     skipped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRange:
+    """The part of a topic that a micro-batch read or wrote, and the records in it that have the record's key."""
+
+    topic: str
+    start: Position
+    end: Position
+    matches: KeyMatches = field(default_factory=KeyMatches)
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets lie in it: records, and the markers of transactions."""
+        return sum(offset - self.start.get(tp, 0) for tp, offset in self.end.items())
+
+
+def without_markers_at_end(log: Log, found: TopicRange) -> TopicRange:
+    """The range up to its last records: what was read ends after the markers of transactions, what was written before.
+
+    Raises LogUnavailableError.
+    """
+    low = {tp: max(found.start.get(tp, 0), offset - _MARKERS_MAX) for tp, offset in found.end.items()}
+    last: dict[TopicPartition, int] = {}
+    try:
+        for record in log.read(found.topic, start=Position(low), end=found.end, on_damaged="skip"):
+            last[TopicPartition(record.topic, record.partition)] = record.offset + 1
+    except LogUnavailableError:
+        raise
+    except MainstemError:  # the topic was deleted, or its range was removed
+        return found
+    start = {tp: found.start.get(tp, 0) for tp in found.end}
+    end = {tp: last.get(tp, start[tp] if low[tp] == start[tp] else offset) for tp, offset in found.end.items()}
+    return replace(found, start=Position(start), end=Position(end))
 
 
 def records_of_key(log: Log, topic: str, key: bytes, start: Position, end: Position) -> KeyMatches:

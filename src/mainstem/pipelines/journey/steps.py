@@ -9,36 +9,8 @@ from typing import Any
 from mainstem.client.admin.open_transactions import OpenTransaction
 from mainstem.model import Position, Record
 from mainstem.pipelines.journey.batch_search import FoundBatch
-from mainstem.pipelines.journey.key_search import KeyMatches
+from mainstem.pipelines.journey.key_search import TopicRange
 from mainstem.pipelines.journey.record_place import RecordPlace
-
-
-@dataclass(frozen=True, slots=True)
-class TopicRange:
-    """The part of a topic that a micro-batch read or wrote, and the records in it that have the record's key."""
-
-    topic: str
-    start: Position
-    end: Position
-    matches: KeyMatches = field(default_factory=KeyMatches)
-
-    @property
-    def offsets(self) -> int:
-        """How many offsets lie in it: records, and the markers of transactions."""
-        return sum(offset - self.start.get(tp, 0) for tp, offset in self.end.items())
-
-    def to_json(self) -> dict[str, Any]:
-        """The form in JSON documents: the partitions that moved."""
-        return {
-            "topic": self.topic,
-            "ranges": [
-                {"partition": tp.partition, "first": self.start.get(tp, 0), "end": offset}
-                for tp, offset in self.end.items()
-                if offset > self.start.get(tp, 0)
-            ],
-            "records": [record_json(record) for record in self.matches.records],
-            "not_searched": self.matches.skipped or None,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +40,7 @@ class PipelineStep:
             "depth": self.depth,
             "state": self.state,
             "micro_batch": _batch_json(self.batch, self.first_batch),
-            "outputs": [output.to_json() for output in self.outputs],
+            "outputs": [range_json(output) for output in self.outputs],
             "waits_for": self.waits_for or None,
             "note": self.note or None,
         }
@@ -96,7 +68,7 @@ class OriginStep:
             "topic": self.topic,
             "depth": self.depth,
             "micro_batch": _batch_json(self.batch, None),
-            "inputs": [each.to_json() for each in self.inputs],
+            "inputs": [range_json(each) for each in self.inputs],
             "covers": str(self.covers),
             "note": self.note or None,
         }
@@ -151,6 +123,20 @@ class Journey:
             "complete": self.is_complete,
             "hidden": self.hidden,
         }
+
+
+def range_json(found: TopicRange) -> dict[str, Any]:
+    """A range: the partitions that moved, and the records of the key."""
+    return {
+        "topic": found.topic,
+        "ranges": [
+            {"partition": tp.partition, "first": found.start.get(tp, 0), "end": offset}
+            for tp, offset in found.end.items()
+            if offset > found.start.get(tp, 0)
+        ],
+        "records": [record_json(record) for record in found.matches.records],
+        "not_searched": found.matches.skipped or None,
+    }
 
 
 def record_json(record: Record) -> dict[str, Any]:

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.spark
 
 
 def declare(world: Flights) -> None:
-    """flights → late (by flight) → totals (by carrier), with a view of the totals."""
+    """Flights → late (by flight) → totals (by carrier), with a view of the totals."""
     late, totals = f"{world.prefix}.late", f"{world.prefix}.totals"
 
     @world.app.pipeline(world.flights, into=late, key="flight_id", name=f"{world.prefix}-late")

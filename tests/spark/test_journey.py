@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
 
 from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.server.host_app import create_host_app
 from mainstem.gateway.server.serving import listen_unix
 from mainstem.gateway.views.forwarding import ForwardingBackend
-from mainstem.model import Position
+from mainstem.model import TopicPartition
 from mainstem.pipelines.kinds import KeyValue
 from mainstem.views.host.host import ViewHost
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import GetQuery
 from tests.cli.commands import Commands, Done
 from tests.gateway.served import listening_on, served
+from tests.pipelines.journey.told import left_open
 from tests.spark.flights_app import Flights
 
 if TYPE_CHECKING:
@@ -103,19 +103,6 @@ def test_a_flight_is_followed_to_the_view_that_answers_and_what_stands_still_is_
         host.delete(view)
         assert f"waits: view {view} is deleted" in why(place).out
 
-        open_by(world, "till-7")
-        held = why(f"{world.flights.name}/0:{world.log.end(world.flights.name)[_first(world)] - 1}")
-        assert "waits: transaction till-7 (producer" in held.out
-
-
-def open_by(world: Flights, transactional_id: str) -> None:
-    """Leave a transaction open, as a client does that was killed."""
-    producer = Producer({"bootstrap.servers": world.bootstrap, "transactional.id": transactional_id})
-    producer.init_transactions(20)
-    producer.begin_transaction()
-    producer.produce(world.flights.name, b"{}", b"open", 0)
-    producer.flush(20)
-
-
-def _first(world: Flights) -> Any:
-    return next(iter(Position(world.log.end(world.flights.name))))
+        with left_open(world.log, "till-7", world.flights.name):
+            end = world.log.end(world.flights.name)[TopicPartition(world.flights.name, 0)]
+            assert "waits: transaction till-7 (producer" in why(f"{world.flights.name}/0:{end - 1}").out

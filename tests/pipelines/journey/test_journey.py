@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import Producer
 
 from mainstem.client.log import Log
 from mainstem.errors import UnknownTopicError
@@ -17,7 +15,7 @@ from mainstem.pipelines.journey.view_steps import view_steps
 from mainstem.pipelines.state import LOST_AFTER_MS, Failure, Status
 from mainstem.testing.clock import ManualClock
 from mainstem.testing.embedded import EmbeddedBroker
-from tests.pipelines.journey.told import ToldLog
+from tests.pipelines.journey.told import ToldLog, left_open
 
 
 @pytest.fixture
@@ -38,20 +36,6 @@ def told() -> Iterator[ToldLog]:
 
 def lines(journey: Journey, **more: object) -> str:
     return "\n".join(line.text for line in journey_lines({"views": [], **journey.to_json(), **more}))
-
-
-@contextmanager
-def left_open(log: Log, transactional_id: str, topic: str) -> Iterator[None]:
-    """A transaction of a real Kafka client, with one record in a topic, that is open meanwhile."""
-    producer = Producer({"bootstrap.servers": log.bootstrap, "transactional.id": transactional_id})
-    producer.init_transactions(20)
-    producer.begin_transaction()
-    producer.produce(topic, b"{}", b"open", 0)
-    producer.flush(20)
-    try:
-        yield
-    finally:
-        producer.abort_transaction(20)
 
 
 def view(name: str, topic: str, position: str, state: str = "live", detail: str = "") -> dict[str, object]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from confluent_kafka import Producer
 
 from mainstem.client.log import Log
 from mainstem.model import Position
@@ -59,3 +63,17 @@ class ToldLog:
         """The journey of the record at ``topic/partition:offset``."""
         [(tp, offset)] = position(record).items()
         return JourneyFinder(self.log, Overview(self.log, **options), **options).find(tp, offset, sees)
+
+
+@contextmanager
+def left_open(log: Log, transactional_id: str, topic: str) -> Iterator[None]:
+    """A transaction of a real Kafka client, with one record in a topic, that is open meanwhile."""
+    producer = Producer({"bootstrap.servers": log.bootstrap, "transactional.id": transactional_id})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(topic, b"{}", b"open", 0)
+    producer.flush(20)
+    try:
+        yield
+    finally:
+        producer.abort_transaction(20)

@@ -37,7 +37,10 @@ Side = Callable[[Position, Position], Position]
 
 @dataclass(frozen=True, slots=True)
 class Sees:
-    """What a caller may see: topics, and the texts of pipelines' failures, which may quote records of any topic."""
+    """The rights of a caller: the topics that it may see, and whether it may see the texts of pipelines' failures.
+
+    These may quote records of any topic.
+    """
 
     topic: Callable[[str], bool] = lambda _: True
     errors: bool = True
@@ -157,7 +160,7 @@ class _Walk:
         )
 
     def _arrivals_after(self, step: PipelineStep, pipeline: Document, before: Arrival) -> list[Arrival]:
-        """What came of a step in each of its outputs."""
+        """The arrivals of a step in each of its outputs."""
         if step.state == "table":
             return []  # which rows have joined it, positions do not say
         depth, visible = before.depth + 1, []
@@ -291,7 +294,7 @@ def _reads(pipeline: Document, topic: str) -> bool:
 
 
 def _place_wait(place: RecordPlace) -> str:
-    """What a record waits for that readers cannot see yet."""
+    """The wait of a record that readers cannot see yet."""
     if place.state is PlaceState.NOT_WRITTEN:
         return f"the record itself: {place.detail}"
     return transactions_wait(place.transactions) or f"the record itself: {place.detail}"

@@ -76,7 +76,7 @@ class OriginStep:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """What came of the record in a topic: all of it lies before ``until``. None: nothing yet, see ``waits_for``.
+    """The record, or what came of it, in a topic: all of it lies before ``until``. None: nothing yet.
 
     ``transactions`` are open before ``until``: they hold readers back.
     """

@@ -1,4 +1,4 @@
-"""What a pipeline, a view or a reader waits for, in words. Pure, over the documents of ``Overview`` and of views."""
+"""The waits of pipelines, views and readers, in words. Pure, over the documents of ``Overview`` and of views."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def time_text(time_ms: int | None) -> str:
 
 
 def pipeline_wait(pipeline: Document, until: Position, *, with_errors: bool) -> str:
-    """What a pipeline that has not read up to ``until`` waits for.
+    """The wait of a pipeline that has not read up to ``until``.
 
     ``with_errors``: with the text of its failure, which may quote records of any topic.
     """
@@ -59,7 +59,7 @@ def pipeline_wait(pipeline: Document, until: Position, *, with_errors: bool) -> 
 
 
 def watermark_wait(pipeline: Document) -> str:
-    """What the rows wait for that a pipeline holds for a watermark; empty for a pipeline without one."""
+    """The wait of rows that a pipeline holds for a watermark; empty for a pipeline without one."""
     if not pipeline.get("watermark"):
         return ""
     held_by = pipeline.get("watermark_held_by")
@@ -81,7 +81,7 @@ def transactions_wait(transactions: Iterable[OpenTransaction]) -> str:
 
 
 def view_wait(view: Document, until: Position) -> str:
-    """What a view that has not applied all before ``until`` waits for."""
+    """The wait of a view that has not applied all before ``until``."""
     name, state, detail = view["name"], view["state"], view.get("detail") or ""
     if state not in ("live", "catching up"):
         return f"view {name} is {state}{f': {detail}' if detail else ''}"

@@ -85,10 +85,39 @@ def test_a_stopped_view_is_named(scene: Scene) -> None:
     assert view["waits_for"].startswith("view kv is deleted: rebuild it")
 
 
+def test_a_record_that_the_view_set_aside_is_named(scene: Scene) -> None:
+    after = scene.told.log.append(scene.setting.topic, "not JSON", key="b")
+    scene.host.wait("kv", lambda status: status.position.covers(after))
+    [view] = scene.journey(1).json()["views"]
+    assert view["state"] == "applied"
+    assert view["note"].startswith(
+        f"it could not use {scene.setting.topic}/0:1 and set it aside as dead letter __mains"
+    )
+    assert scene.journey(0).json()["views"][0]["note"] is None
+
+
 def test_a_token_sees_the_journey_as_far_as_it_may_read(scene: Scene) -> None:
     assert scene.journey(0, token="none").status_code == 403
     found = scene.journey(0, token="one").json()
     assert (found["views"], found["hidden"], found["pipelines"][0]["outputs"]) == ([], 1, [])
+
+
+def test_a_views_row_leads_back_to_its_newest_record(
+    scene: Scene, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAINSTEM_URL", str(scene.api.base_url))
+    monkeypatch.setenv("MAINSTEM_TOKEN", scene.tokens["all"])
+    command, topic = Commands(capsys), scene.setting.topic
+    done = command.run("why", "a", "--view", "kv")
+    assert (done.code, f"view kv is at {topic}/0:1" in done.out, f"{topic}/0:0 with key 'a'" in done.out) == (
+        0,
+        True,
+        True,
+    )
+    done = command.run("why", "nothing", "--view", "kv", "--json")
+    assert (done.code, done.json["journey"]) == (5, None)
+    answer = scene.api.get("/views/kv/journey?key=a", headers={"Authorization": f"Bearer {scene.tokens['one']}"})
+    assert answer.status_code == 403
 
 
 def test_wrong_places_are_problems(scene: Scene) -> None:

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from mainstem.client.dead_letter_headers import dead_letter_of, pipeline_topic
 from mainstem.client.log import Log
 from mainstem.errors import UnknownTopicError
+from mainstem.model import TopicPartition
 from mainstem.pipelines.journey.journey import Sees
 from mainstem.pipelines.journey.sentences import journey_lines
 from mainstem.pipelines.journey.steps import Journey
@@ -158,6 +160,17 @@ def test_rows_that_wait_for_a_watermark_are_said(told: ToldLog) -> None:
         "the watermark of pipeline late: it is 2026-01-01T00:00:00Z, held back by airlines"
     )
     assert sums.waits_for == late.waits_for
+
+
+def test_a_record_that_a_pipeline_set_aside_is_named(told: ToldLog) -> None:
+    letters = pipeline_topic("app", "late")
+    told.log.create_topic(letters, partitions=1)
+    headers = dead_letter_of("no number: 'x'", TopicPartition("flights", 0), 4)
+    told.log.append(letters, None, headers=headers)
+    assert told.journey("flights/0:4").pipelines[0].note == (
+        f"it could not use flights/0:4 and set it aside as dead letter {letters}/0:0: no number: 'x'"
+    )
+    assert told.journey("flights/0:3").pipelines[0].note == ""
 
 
 def test_a_table_is_no_stream(told: ToldLog) -> None:

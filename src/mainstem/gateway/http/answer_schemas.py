@@ -212,6 +212,15 @@ SCHEMAS: Final[dict[str, Any]] = {
         complete={"type": "boolean", "description": "false: the journey has more steps than are followed"},
         hidden={"type": "integer", "description": "how many steps lead to topics that the token may not read"},
     ),
+    "RowJourney": _object(
+        view=_TEXT,
+        key=_TEXT,
+        topic=_TEXT,
+        position=_POSITION,
+        covers=_POSITION,
+        note=_TEXT_OR_NULL,
+        journey={"anyOf": [{"$ref": "#/components/schemas/Journey"}, {"type": "null"}]},
+    ),
     "Applied": _object(view=_TEXT, position=_POSITION, applied=_BOOLEAN, time_ms=_NUMBER_OR_NULL, before=_BOOLEAN),
     "TopicConfigs": _object(topic=_TEXT, configs={"type": "array", "items": _TOPIC_CONFIG}),
     "TopicConsumers": _object(

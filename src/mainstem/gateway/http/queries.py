@@ -148,6 +148,12 @@ class JourneyQuery(NoQuery):
     views: bool = Field(True, description="also the views on the way")
 
 
+class RowJourneyQuery(NoQuery):
+    """A row of a view."""
+
+    key: str = Field(description="the key of the row's record in the view's topic")
+
+
 class ReplyQuery(NoQuery):
     """How long to wait for a reply."""
 

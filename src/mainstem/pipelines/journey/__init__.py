@@ -4,6 +4,7 @@
 * ``batch_search``: the micro-batch that read or wrote an offset
 * ``record_place``: whether a record is there, and if not, what it waits for
 * ``key_search``: the records of one key in a range
+* ``letter_search``: whether a record is a dead letter
 * ``steps``: the journey as values
 * ``view_steps``: the views on the way
 * ``waits``: what a pipeline or a view waits for, in words

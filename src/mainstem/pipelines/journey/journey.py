@@ -16,10 +16,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from mainstem.client.dead_letter_headers import pipeline_topic
 from mainstem.clock import Clock, SystemClock
 from mainstem.model import DATABASE_TOPIC_PREFIX, Position, TopicPartition
 from mainstem.pipelines.journey.batch_search import At, BatchHistory, FoundBatch
 from mainstem.pipelines.journey.key_search import KeyMatches, TopicRange, records_of_key, without_markers_at_end
+from mainstem.pipelines.journey.letter_search import letter_note
 from mainstem.pipelines.journey.record_place import PlaceState, RecordPlace, blocking_transactions, find_place
 from mainstem.pipelines.journey.steps import Arrival, Journey, OriginStep, PipelineStep
 from mainstem.pipelines.journey.waits import pipeline_wait, time_text, transactions_wait, watermark_wait
@@ -134,6 +136,10 @@ class _Walk:
             return replace(step, waits_for=f"{held}; {own}" if held else own)
         batches = self._batches(name, _source_at, arrival.start, until, near_ms)
         step = replace(step, state="read", batch=batches.last, first_batch=batches.first, note=batches.note)
+        letters = pipeline_topic(str(pipeline.get("app")), name)
+        letter = letter_note(self._log, letters, arrival.start, until, with_error=self._may(letters))
+        if letter:
+            step = replace(step, note="; ".join(filter(None, (letter, step.note))))
         if batches.last is None or not batches.last.is_exact:
             return step
         sink_from, sink_to = (batches.first or batches.last).batch.sink_from, batches.last.batch.sink_to

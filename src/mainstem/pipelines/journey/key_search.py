@@ -76,6 +76,21 @@ def records_of_key(log: Log, topic: str, key: bytes, start: Position, end: Posit
         return KeyMatches(skipped=str(error))
 
 
+def newest_of_key(log: Log, topic: str, key: bytes, until: Position) -> KeyMatches:
+    """The newest record of a key before a position; ``skipped`` where it was not looked for in the whole topic.
+
+    Raises UnknownTopicError, LogUnavailableError.
+    """
+    beginning, until = log.beginning(topic), until.restrict([topic])
+    found = records_of_key(log, topic, key, beginning, until)
+    if found.skipped:
+        share = SCAN_MAX // max(1, len(until))
+        low = Position({tp: max(beginning.get(tp, 0), offset - share) for tp, offset in until.items()})
+        newest = records_of_key(log, topic, key, low, until)
+        found = replace(newest, skipped="" if newest.records else f"only the newest {SCAN_MAX} offsets were searched")
+    return replace(found, records=tuple(sorted(found.records, key=lambda each: (each.timestamp_ms, each.offset))))
+
+
 def _search(log: Log, topic: str, key: bytes, start: Position, end: Position) -> KeyMatches:
     low = {tp: start.get(tp, 0) for tp in end}
     length = sum(max(0, offset - low[tp]) for tp, offset in end.items())

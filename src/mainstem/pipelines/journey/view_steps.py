@@ -24,12 +24,15 @@ class ViewStep:
     kind: str
     topic: str
     depth: int
+    start: Position
     until: Position
     is_applied: bool
     applied_ms: int | None = None
     is_before: bool = False
     waits_for: str = ""
     note: str = ""
+    letters: str = ""
+    """The topic of the view's dead letters, where it has some."""
 
     def to_json(self) -> dict[str, Any]:
         """The form in JSON documents."""
@@ -57,14 +60,15 @@ def view_steps(arrivals: Iterable[Arrival], statuses: Iterable[Document]) -> lis
 
 def _step(arrival: Arrival, status: Document) -> ViewStep:
     until = arrival.until or Position()
-    step = ViewStep(str(status["name"]), str(status["kind"]), arrival.topic, arrival.depth, until, is_applied=False)
+    step = ViewStep(str(status["name"]), str(status["kind"]), arrival.topic, arrival.depth, arrival.start, until, False)
     if arrival.until is None:
         own = view_wait(status, until) if status["state"] not in ("live", "catching up") else ""
         return replace(step, waits_for="; ".join(filter(None, (arrival.waits_for, own))))
     if Position.parse(status["position"]).covers(until):
         well = status["state"] in ("live", "catching up")
         note = "" if well else f"it does not answer now: {view_wait(status, until)}"
-        return replace(step, is_applied=True, note=note)
+        letters = str(status["dead_letter_topic"]) if status.get("dead_letters") else ""
+        return replace(step, is_applied=True, note=note, letters=letters)
     held = transactions_wait(arrival.transactions)
     own = view_wait(status, until)
     return replace(step, waits_for=f"{held}; {own}" if held else own)

@@ -28,6 +28,7 @@ PAGES = (
     "/console/topics",
     "/console/topics/con-flights",
     *(f"/console/topics/con-flights?tab={tab}" for tab in ("partitions", "consumers", "schema", "configs", "about")),
+    "/console/topics/con-flights/records/0/1",
     "/console/pipelines",
     "/console/pipelines/con-count",
     "/console/views",

@@ -54,6 +54,13 @@ CONSTANTS = {
     ],
     "records of one append": ["gateway.http.record_bodies:RECORDS_MAX"],
     "records of one read": ["gateway.topics.reads:_ANSWER_BYTES_MAX"],
+    "pipelines of a record's journey": [
+        "pipelines.journey.journey:STEPS_MAX",
+        "pipelines.journey.journey:DEPTH_MAX",
+        "gateway.operation.journey_routes:_VIEWS_MAX",
+        "pipelines.journey.batch_search:READ_MAX",
+        "pipelines.journey.key_search:SCAN_MAX",
+    ],
     "topics followed for streams": ["gateway.streams.topic_stream:_TAILS_MAX"],
     "time in which a stream's client": ["gateway.streams.event_stream:STALL_S"],
     "requests that wait for a reply": [

@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mainstem.client.log import Log
+from mainstem.model import TopicPartition
 from mainstem.pipelines.app import App
 from mainstem.pipelines.deploy import deploy
+from mainstem.pipelines.journey.journey import JourneyFinder
+from mainstem.pipelines.overview import Overview
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
+from tests.pipelines.journey.told import left_open
 from tests.support.apache_kafka import ApacheKafka, run_tool
 
 if TYPE_CHECKING:
@@ -61,5 +65,18 @@ def test_what_kafkas_producer_wrote_is_derived_and_read_by_kafkas_consumer(spark
         assert {(part.topic_partition.topic, part.lag) for part in described.progress} == {("orders", 0)}
         assert said.source == log.end("orders")
         assert log.end("totals").covers(said.sink)  # behind the records there are the markers of transactions
+        first = next(iter(log.read("orders")))
+        journey = JourneyFinder(log, Overview(log)).find(TopicPartition("orders", first.partition), first.offset)
+        [step] = journey.pipelines
+        assert (step.state, step.batch is not None and step.batch.is_exact) == ("read", True)
+        assert step.outputs[0].offsets > 0
+        derived = next(iter(log.read("totals")))
+        back = JourneyFinder(log, Overview(log)).find(TopicPartition("totals", derived.partition), derived.offset)
+        assert [(origin.pipeline, origin.covers) for origin in back.origins] == [("totals", said.source)]
+        with left_open(log, "till-7", "orders"):
+            end = log.end("orders")[TopicPartition("orders", 0)]
+            held = JourneyFinder(log, Overview(log)).find(TopicPartition("orders", 0), end - 1)
+            assert [each.transactional_id for each in held.place.transactions] == ["till-7"]
+            assert (held.place.transactions[0].since_ms or 0) > 0
         found = Verification(spark, app, "totals", log, LogOptions(kafka.bootstrap), checkpoints=tmp_path).verify()
         assert (found.is_equal, found.topics[0].expected, found.topics[0].behind) == (True, 2, 0)

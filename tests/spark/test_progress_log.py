@@ -10,6 +10,8 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.errors import UnknownTopicError
 from mainstem.model import Position
+from mainstem.pipelines.journey.batch_search import BatchHistory
+from mainstem.pipelines.journey.finished_batches import BATCHES_TOPIC, FinishedBatch
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.spark.checkpoints.offsets import StreamOffsets
 from mainstem.spark.checkpoints.progress_log import NOT_STARTED, ProgressLog
@@ -79,3 +81,50 @@ def test_the_first_pipeline_of_a_log_creates_the_topic(tmp_path: Path) -> None:
             progress.advance(0, offsets("flights/0:3"), Position())
         assert [said.batch_id for said in written(log, "alone")] == [0]
         assert log.describe_topic(PROGRESS_TOPIC).configs["cleanup.policy"] == "compact"
+
+
+def finished(log: Log, pipeline: str) -> list[FinishedBatch]:
+    records = [record for record in log.read(BATCHES_TOPIC) if record.key == pipeline.encode()]
+    return [batch for batch in map(FinishedBatch.from_record, records) if batch is not None]
+
+
+def test_each_finished_micro_batch_is_recorded_with_what_it_read_and_wrote(
+    options: LogOptions, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    with ProgressLog(options, "finishes", (mainstem_topic,), ("flights",)) as progress:
+        progress.start(Position.parse("flights/0:1"))
+        progress.advance(0, offsets("flights/0:3"), Position.of(mainstem_topic, 0, 5))
+        progress.advance(1, offsets("flights/0:4,flights/1:2"), Position())
+    first, second = finished(mainstem_log, "finishes")
+    assert (str(first.source_from), str(first.source_to), str(first.sink_from), str(first.sink_to)) == (
+        "flights/0:1",
+        "flights/0:3",
+        f"{mainstem_topic}/0:0",
+        f"{mainstem_topic}/0:5",
+    )
+    assert (second.source_from, second.sink_from) == (first.source_to | Position.parse("flights/1:0"), second.sink_to)
+    assert (first.inputs, first.outputs) == (("flights",), (mainstem_topic,))
+    described = mainstem_log.describe_topic(BATCHES_TOPIC).configs
+    assert (described["cleanup.policy"], described["retention.ms"]) == ("delete", "604800000")
+
+
+def test_a_micro_batch_that_runs_again_after_a_kill_changes_no_answer(
+    options: LogOptions, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    for _ in range(2):  # the driver was killed after the progress record, so Spark runs the micro-batch again
+        with ProgressLog(options, "repeats", (mainstem_topic,)) as progress:
+            progress.advance(0, offsets("flights/0:3"), Position.of(mainstem_topic, 0, 5))
+    assert [str(batch.source_from) for batch in finished(mainstem_log, "repeats")] == ["flights/0:0", "flights/0:3"]
+    found = BatchHistory(mainstem_log, "repeats").find(lambda source, _: source.covers(Position.parse("flights/0:2")))
+    assert found is not None
+    assert (found.is_exact, found.batch.source_from) == (True, Position.parse("flights/0:0"))
+
+
+def test_a_pipeline_goes_on_where_its_micro_batches_cannot_be_recorded(tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path / "data") as broker, Log(broker.bootstrap) as log:
+        log.create_topic("out", partitions=1)
+        log.create_topic(BATCHES_TOPIC, partitions=1, configs={"max.message.bytes": "1"})
+        with ProgressLog(LogOptions(broker.bootstrap), "goes-on", ("out",)) as progress:
+            progress.advance(0, offsets("flights/0:3"), Position())
+        assert [said.batch_id for said in written(log, "goes-on")] == [0]
+        assert finished(log, "goes-on") == []

@@ -35,6 +35,7 @@ _COMMANDS: Final = {
     "graduate": "operation.graduate",
     "adopt": "operation.adopt",
     "bench": "records.bench",
+    "why": "operation.why",
     "mcp": "operation.mcp",
     "mirror": "operation.mirror",
     "promote": "operation.promote",

@@ -98,6 +98,8 @@ def _command(method: str, segments: list[str], asked: ConsoleRequest) -> list[st
             return ["topics", "delete-records", topic, *_options(asked, "to"), *dry_run]
         case "POST" | "PATCH", ["topics", *rest] if isinstance(asked.body, Mapping):
             return _topic_command(rest, asked.body)
+        case "GET", ["topics", topic, "records", partition, offset, "journey"]:
+            return ["why", f"{topic}/{partition}:{offset}"]
         case "GET", ["topics", topic, "records"] if "partition" not in asked.query:
             return ["read", topic, *_options(asked, "from", "to", "key", "limit"), "--json"]
         case "POST", ["views", view, "sql"] if isinstance(asked.body, Mapping) and not asked.body.get("explain"):

@@ -19,6 +19,7 @@ from mainstem.console.pages import (
     group_page,
     groups_page,
     history_page,
+    journey_page,
     pipelines_page,
     problems_page,
     sql_page,
@@ -78,6 +79,10 @@ def _add_pages(client: GatewayClient) -> None:
     @_page("/console/topics/{topic}")
     async def topic(topic: str) -> None:
         await topic_page.show(client, topic)
+
+    @_page("/console/topics/{topic}/records/{partition}/{offset}")
+    async def record(topic: str, partition: str, offset: str) -> None:
+        await journey_page.show(client, topic, partition, offset)
 
     @_page("/console/pipelines")
     async def pipelines() -> None:

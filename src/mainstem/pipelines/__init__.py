@@ -10,5 +10,6 @@
 * ``metric_names``: Prometheus names of metrics
 * ``progress``, ``state``, ``losses``: records that pipelines keep in the log
 * ``entries``: reads these records, and steps over damaged ones
+* ``journey``: where a record went, and where it came from
 * ``overview``: all pipelines of a log
 """

@@ -125,6 +125,31 @@ class RebuildResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Applied:
+    """Whether a view, now at ``position``, has applied what was asked, and by when, by the host's clock.
+
+    ``is_before``: it was some time before ``time_ms``, which is as far back as the host remembers. ``time_ms`` is None
+    while it is not applied.
+    """
+
+    view: str
+    position: Position
+    is_applied: bool
+    time_ms: int | None
+    is_before: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The form in JSON documents."""
+        return {
+            "view": self.view,
+            "position": str(self.position),
+            "applied": self.is_applied,
+            "time_ms": self.time_ms,
+            "before": self.is_before,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class PastMoment:
     """A moment of a view's past: when its store was begun, or a snapshot of it was made, by the host's clock."""
 

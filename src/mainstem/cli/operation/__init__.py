@@ -11,5 +11,6 @@
 * ``mcp``: ``mcp``
 * ``mirror``: ``mirror``
 * ``promote``: ``promote``
+* ``why``: ``why``
 * ``version``: ``version``
 """

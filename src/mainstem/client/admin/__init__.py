@@ -5,5 +5,6 @@
 * ``group_admin``: groups: describe, delete, set offsets
 * ``record_deletion``: delete the oldest records of a topic
 * ``topic_consumers``: the groups that read a topic
+* ``open_transactions``: the open transactions of topics, and whose they are
 * ``inventory``: sizes and ends of all topics in five requests
 """

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from mainstem.client.admin.inventory import TopicSummary, inventory
+from mainstem.client.admin.open_transactions import OpenTransaction, open_transactions
 from mainstem.client.admin.record_deletion import RecordDeletion, delete_planned, plan_deletion
 from mainstem.client.admin.topic_consumers import TopicGroups, topic_groups
 from mainstem.client.read.start import Moment, partitions_of
@@ -129,6 +130,14 @@ class ClusterAdmin:
         """The groups that have committed offsets of a topic, with their lag in it. Raises UnknownTopicError."""
         with self._borrow() as client:
             return topic_groups(client, topic)
+
+    def open_transactions(self, *topics: str) -> tuple[OpenTransaction, ...]:
+        """The open transactions in the topics: whose, since when, from which offset on.
+
+        Raises AuthorizationError, RemoteError.
+        """
+        with self._borrow() as client:
+            return open_transactions(client, topics, with_times=True)
 
     def plan_record_deletion(self, topic: str, to: Moment) -> list[RecordDeletion]:
         """The deletion of all records of a topic before ``to``, partition by partition. Changes nothing.

@@ -3,6 +3,7 @@
 * ``flow_page``: the flow from topics to views
 * ``topics_page``: all topics
 * ``topic_page``: one topic
+* ``journey_page``: the journey of a record
 * ``views_page``: all views
 * ``view_page``: one view
 * ``sql_page``: the SQL workbench

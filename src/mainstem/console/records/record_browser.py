@@ -18,7 +18,8 @@ from nicegui.element import Element
 from mainstem.console.formats import count, cut, moment, one_line, pretty
 from mainstem.console.frame import Page
 from mainstem.console.gateway_client import GatewayError
-from mainstem.console.parts import card, column, empty, on_first_open, position, problem, set_rows, table, text
+from mainstem.console.parts import card, column, empty, link, on_first_open, position, problem, set_rows, table, text
+from mainstem.console.records.journey_link import journey_address
 from mainstem.console.records.live_tail import LiveTail
 from mainstem.console.records.record_fields import RecordDraft
 from mainstem.console.records.record_pages import RecordPages, RecordQuery
@@ -202,6 +203,8 @@ class RecordBrowser:
         if copy is not None:
             button = ui.button("Copy to the append form", on_click=lambda: copy(RecordDraft.of(record)))
             button.props("outline dense no-caps")
+        with ui.element("p"):
+            link("Journey: where it went, and what it waits for", journey_address(tp, record["offset"]))
         before = Position({tp: record["offset"]})
         query = {"from": str(before), "to": str(after), "limit": 1}
         self._page.show_request(ConsoleRequest(path("topics", self._topic, "records"), query))

@@ -62,6 +62,68 @@ _CONSUMING_GROUP: Final = _object(
         "description": "null after 10,000 partitions of all groups",
     },
 )
+_JOURNEY_RECORD: Final = _object(
+    {"key": _TEXT_OR_NULL, "key_base64": _BASE64}, topic=_TEXT, partition=_NUMBER, offset=_NUMBER, timestamp_ms=_NUMBER
+)
+_TRANSACTION: Final = _object(
+    transactional_id=_TEXT_OR_NULL,
+    producer_id=_NUMBER,
+    topic=_TEXT,
+    partition=_NUMBER,
+    first_offset=_NUMBER,
+    since_ms=_NUMBER_OR_NULL,
+)
+_MICRO_BATCH: Final = {
+    "anyOf": [
+        _object(
+            batch_id=_NUMBER,
+            first_batch_id=_NUMBER,
+            ended_ms=_NUMBER,
+            exact={"type": "boolean", "description": "false: it was in this micro-batch or in one before"},
+        ),
+        {"type": "null"},
+    ]
+}
+_MOVED: Final = {
+    "type": "array",
+    "items": _object(
+        topic=_TEXT,
+        ranges={"type": "array", "items": _object(partition=_NUMBER, first=_NUMBER, end=_NUMBER)},
+        records={"type": "array", "items": _JOURNEY_RECORD, "description": "the newest with the record's key"},
+        not_searched=_TEXT_OR_NULL,
+    ),
+}
+_ORIGIN: Final = _object(
+    pipeline=_TEXT,
+    topic=_TEXT,
+    depth=_NUMBER,
+    micro_batch=_MICRO_BATCH,
+    inputs=_MOVED,
+    covers=_POSITION,
+    note=_TEXT_OR_NULL,
+)
+_PIPELINE_STEP: Final = _object(
+    pipeline=_TEXT,
+    topic=_TEXT,
+    depth=_NUMBER,
+    state={"type": "string", "enum": ["read", "waiting", "table"]},
+    micro_batch=_MICRO_BATCH,
+    outputs=_MOVED,
+    waits_for=_TEXT_OR_NULL,
+    note=_TEXT_OR_NULL,
+)
+_VIEW_STEP: Final = _object(
+    view=_TEXT,
+    kind=_TEXT,
+    topic=_TEXT,
+    depth=_NUMBER,
+    until=_POSITION,
+    state={"type": "string", "enum": ["applied", "waiting"]},
+    applied_ms=_NUMBER_OR_NULL,
+    before={"type": "boolean", "description": "it was some time before `applied_ms`"},
+    waits_for=_TEXT_OR_NULL,
+    note=_TEXT_OR_NULL,
+)
 
 _REFERENCES: Final = {"type": "array", "items": _object(name=_TEXT, subject=_TEXT, version=_NUMBER)}
 _RESOURCE: Final = dict.fromkeys(("resourceName", "resourceNamespace", "resourceId", "resourceType"), _TEXT)
@@ -131,6 +193,35 @@ SCHEMAS: Final[dict[str, Any]] = {
         partitions={"type": "array", "items": _PARTITION},
         next={**_NUMBER_OR_NULL, "description": "the `after` of the question for the rest; null when this is all"},
     ),
+    "Journey": _object(
+        {"views_note": _TEXT_OR_NULL},
+        topic=_TEXT,
+        partition=_NUMBER,
+        offset=_NUMBER,
+        state={
+            "type": "string",
+            "enum": ["readable", "no record", "removed", "behind an open transaction", "not written"],
+        },
+        detail=_TEXT_OR_NULL,
+        record={"anyOf": [_JOURNEY_RECORD, {"type": "null"}]},
+        transactions={"type": "array", "items": _TRANSACTION},
+        now_ms=_NUMBER,
+        origins={"type": "array", "items": _ORIGIN},
+        pipelines={"type": "array", "items": _PIPELINE_STEP},
+        views={"type": "array", "items": _VIEW_STEP},
+        complete={"type": "boolean", "description": "false: the journey has more steps than are followed"},
+        hidden={"type": "integer", "description": "how many steps lead to topics that the token may not read"},
+    ),
+    "RowJourney": _object(
+        view=_TEXT,
+        key=_TEXT,
+        topic=_TEXT,
+        position=_POSITION,
+        covers=_POSITION,
+        note=_TEXT_OR_NULL,
+        journey={"anyOf": [{"$ref": "#/components/schemas/Journey"}, {"type": "null"}]},
+    ),
+    "Applied": _object(view=_TEXT, position=_POSITION, applied=_BOOLEAN, time_ms=_NUMBER_OR_NULL, before=_BOOLEAN),
     "TopicConfigs": _object(topic=_TEXT, configs={"type": "array", "items": _TOPIC_CONFIG}),
     "TopicConsumers": _object(
         topic=_TEXT,

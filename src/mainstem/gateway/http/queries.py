@@ -136,6 +136,24 @@ class DiffQuery(NoQuery):
         return DiffRequest(read_moment(self.start), end, self.limit, self.after, self.timeout)
 
 
+class AppliedQuery(NoQuery):
+    """A position of the view's topic."""
+
+    position: str = Field(description="a position of the view's topic", examples=[_POSITION_EXAMPLE])
+
+
+class JourneyQuery(NoQuery):
+    """How much of a journey is shown."""
+
+    views: bool = Field(True, description="also the views on the way")
+
+
+class RowJourneyQuery(NoQuery):
+    """A row of a view."""
+
+    key: str = Field(description="the key of the row's record in the view's topic")
+
+
 class ReplyQuery(NoQuery):
     """How long to wait for a reply."""
 

@@ -26,6 +26,7 @@ from mainstem.gateway.monitoring.monitoring_routes import monitoring_router
 from mainstem.gateway.operation.acl_routes import acl_router
 from mainstem.gateway.operation.config_routes import config_router
 from mainstem.gateway.operation.group_routes import group_router
+from mainstem.gateway.operation.journey_routes import journey_router
 from mainstem.gateway.operation.log_metrics import LogMetrics, metrics_router
 from mainstem.gateway.operation.operation_routes import operation_router
 from mainstem.gateway.operation.token_routes import token_router
@@ -75,6 +76,7 @@ def create_app(
         topic_router(log),
         topic_details_router(log, views.statuses),
         topic_changes_router(log),
+        journey_router(log, views),
         dead_letter_router(log),
         requests.router(),
         stream_router(log, streams),

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import aiohttp
 from starlette.requests import Request
@@ -27,6 +28,7 @@ from mainstem.gateway.access.tokens import Grants
 from mainstem.gateway.http.unix_http import UnixHttp
 from mainstem.gateway.streams.event_stream import EventStream, Streams
 from mainstem.gateway.views.backend import Work
+from mainstem.model import Position
 from mainstem.views.subscriptions.change_rows import WatchRequest
 
 _CONNECTIONS_MAX = 512
@@ -97,6 +99,11 @@ class ForwardingBackend:
                 found.setdefault(str(status["name"]), unreachable)
         return list(found.values()), failure
 
+    async def applied(self, view: str, position: Position) -> dict[str, Any] | None:
+        """By when a view has applied a position of its topic; None when its host does not say."""
+        host = self._serving.get(view)
+        return None if host is None else await host.applied(view, position)
+
     async def close(self) -> None:
         """Close the connections to the hosts."""
         for host in self._hosts:
@@ -136,6 +143,16 @@ class _HostClient:
                 raise UnavailableError("the view host is busy or starting: try again in a moment")
             self.last_statuses = json.loads(body)["views"]
         return self.last_statuses
+
+    async def applied(self, view: str, position: Position) -> dict[str, Any] | None:
+        try:
+            with _there():
+                target = f"/views/{quote(view, safe='')}/applied?{urlencode({'position': str(position)})}"
+                answer = await self._http.send("GET", target)
+                body = await answer.read()
+        except UnavailableError:
+            return None
+        return dict(json.loads(body)) if answer.status == HTTPStatus.OK else None
 
     async def relay(self, http: Request) -> Response:
         with _there():

@@ -46,6 +46,7 @@ def view_router(backend: ViewBackend) -> Routes:
             _add_query(router, backend, request)
     _add_key(router, backend)
     _add_past(router, backend)
+    _add_applied(router, backend)
     _add_metrics_page(router, backend)
     _add_stream(router, backend)
     return router
@@ -129,6 +130,19 @@ def _add_past(router: Routes, backend: ViewBackend) -> None:
         return await backend.respond(http, view, partial(_past, view=view))
 
 
+def _add_applied(router: Routes, backend: ViewBackend) -> None:
+    @router.declare(
+        "GET",
+        "/views/{view}/applied",
+        "Whether the view has applied a position of its topic, and by when",
+        READ_VIEW,
+        Answers((Success(200, "Whether, and by when", "Applied"),), OF_VIEW),
+    )
+    async def applied(http: Request, view: str, query: Annotated[queries.AppliedQuery, Query()]) -> Response:
+        position = Position.parse(query.position)
+        return await backend.respond(http, view, partial(_applied, view=view, position=position))
+
+
 def _add_stream(router: Routes, backend: ViewBackend) -> None:
     @router.declare("GET", "/views/{view}/stream", "A view's changes as server-sent events", READ_VIEW, EVENTS)
     async def stream_view(
@@ -186,6 +200,10 @@ def _diff(host: ViewHost, *, view: str, request: DiffRequest) -> Response:
 
 def _past(host: ViewHost, *, view: str) -> Response:
     return json_response(host.past(view).to_json())
+
+
+def _applied(host: ViewHost, *, view: str, position: Position) -> Response:
+    return json_response(host.applied(view, position).to_json())
 
 
 def _delete(host: ViewHost, *, view: str) -> Response:

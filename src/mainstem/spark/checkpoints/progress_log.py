@@ -4,13 +4,21 @@ Invariant: a record is complete (every partition that was ever read or written s
 back, except when a query starts without its checkpoint. That its topics were rebuilt stays in it even then. Where the
 newest record may be among those that cannot be read, ``sink`` goes on from the end of the outputs: it covers all that
 was written. Owned by one thread.
+
+``advance`` also appends the finished micro-batch (``journey.finished_batches``), in a thread beside the progress
+record: it adds no wait of its own. Without that record only the journey of a record is less exact, so an error is a
+line in the log.
 """
 
 from __future__ import annotations
 
-from mainstem.errors import UnknownTopicError
+import logging
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from mainstem.errors import MainstemError, UnknownTopicError
 from mainstem.model import Position
 from mainstem.pipelines.entries import EntryReader
+from mainstem.pipelines.journey.finished_batches import BATCHES_TOPIC, FinishedBatch, create_batches_topic
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.schema.topic_schemas import SYSTEM_TOPIC_CONFIGS
 from mainstem.spark.checkpoints.offsets import StreamOffsets
@@ -18,6 +26,7 @@ from mainstem.spark.clients import opened
 from mainstem.spark.options.options import LogOptions
 
 NOT_STARTED = -1
+_LOG = logging.getLogger("mainstem.spark")
 
 
 class ProgressLog:
@@ -32,6 +41,7 @@ class ProgressLog:
         self._last: Progress | None = None
         self._is_read = False
         self._is_uncertain = False
+        self._beside = ThreadPoolExecutor(1, thread_name_prefix=f"batches-of-{pipeline}")
 
     def last(self) -> Progress | None:
         """The pipeline's last progress; None when it has never run."""
@@ -61,18 +71,46 @@ class ProgressLog:
         """Say that a micro-batch is done. ``written`` is where its own records end."""
         last = self._last_or_created()
         before = last.sink if last is not None and not self._is_uncertain else self._end()
-        self._write(
-            Progress(
-                pipeline=self._pipeline,
-                batch_id=batch_id,
-                source=offsets.position,
-                sink=before | written,
-                tables=offsets.tables,
-                inputs=self._inputs or tuple(sorted(offsets.position.topics)),
-                outputs=self._outputs,
-                rebuilt=self._was_rebuilt(),
-            )
+        progress = Progress(
+            pipeline=self._pipeline,
+            batch_id=batch_id,
+            source=offsets.position,
+            sink=before | written,
+            tables=offsets.tables,
+            inputs=self._inputs or tuple(sorted(offsets.position.topics)),
+            outputs=self._outputs,
+            rebuilt=self._was_rebuilt(),
         )
+        finished = self._append_finished(progress, Position() if last is None else last.source, before)
+        try:
+            self._write(progress)
+        finally:
+            finished.result()
+
+    def _append_finished(self, progress: Progress, source_from: Position, sink_from: Position) -> Future[None]:
+        """Begin to append the finished micro-batch."""
+        finished = FinishedBatch(
+            pipeline=self._pipeline,
+            batch_id=progress.batch_id,
+            source_from=source_from,
+            source_to=progress.source,
+            sink_from=sink_from,
+            sink_to=progress.sink,
+            inputs=progress.inputs,
+            outputs=progress.outputs,
+        )
+        return self._beside.submit(self._append_beside, finished)
+
+    def _append_beside(self, finished: FinishedBatch) -> None:
+        key, value = finished.to_record()
+        try:
+            try:
+                self._log.append(BATCHES_TOPIC, value, key=key)
+            except UnknownTopicError:  # an older version has made this log ready
+                create_batches_topic(self._log)
+                self._log.append(BATCHES_TOPIC, value, key=key)
+        except MainstemError as error:
+            _LOG.warning("micro-batch %d of pipeline %s is not recorded: %s", finished.batch_id, self._pipeline, error)
 
     def _last_or_created(self) -> Progress | None:
         """The same as ``last``; creates the topic where it is missing: a stream's sink may be the first to need it."""
@@ -90,6 +128,7 @@ class ProgressLog:
         return self._log.end(*self._outputs) if self._outputs else Position()
 
     def close(self) -> None:
+        self._beside.shutdown()
         self._log.close()
 
     def __enter__(self) -> ProgressLog:

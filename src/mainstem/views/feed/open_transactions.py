@@ -7,13 +7,11 @@ bounds. A reader that waits for a later position should learn which transaction 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
 
+from mainstem.client.admin.open_transactions import open_transactions
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import MainstemError
-from mainstem.model import Position, TopicPartition
-from mainstem.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from mainstem.protocol.messages.list_transactions import ListTransactionsRequest
+from mainstem.model import Position
 
 _LOG = logging.getLogger("mainstem.views")
 
@@ -31,44 +29,8 @@ def holding_back(client: WireClient, wanted: Position, topic: str) -> tuple[str,
 
 
 def _holding_back(client: WireClient, wanted: Position, topic: str) -> tuple[str, ...]:
-    metadata = client.metadata({topic, *wanted.topics})
-    places = [
-        (TopicPartition(name, number), partition.leader_id)
-        for name, found in metadata.items()
-        for number, partition in found.partitions.items()
-    ]
-    open_since = {
-        tp: {producer: start for producer, start in _open(client, tp, leader) if start < wanted.get(tp, start + 1)}
-        for tp, leader in places
-    }
-    producers = {producer for found in open_since.values() for producer in found}
-    if not producers:
-        return ()
-    ids = _transactional_ids(client, producers)
     return tuple(
-        f"{ids.get(producer, f'of producer {producer}')} (since {tp}:{start})"
-        for tp, found in sorted(open_since.items())
-        for producer, start in found.items()
+        f"{each.owner} (since {each.topic_partition}:{each.first_offset})"
+        for each in open_transactions(client, {topic, *wanted.topics})
+        if each.first_offset < wanted.get(each.topic_partition, each.first_offset + 1)
     )
-
-
-def _open(client: WireClient, tp: TopicPartition, leader: int) -> list[tuple[int, int]]:
-    """The producers that have a transaction open in a partition, and where it began."""
-    asked = TopicRequest(name=tp.topic, partition_indexes=[tp.partition])
-    [topic] = client.request(DescribeProducersRequest(topics=[asked]), leader).topics
-    return [
-        (producer.producer_id, producer.current_txn_start_offset)
-        for partition in topic.partitions
-        for producer in partition.active_producers
-        if producer.current_txn_start_offset >= 0
-    ]
-
-
-def _transactional_ids(client: WireClient, producers: Iterable[int]) -> Mapping[int, str]:
-    """The transactional ids of producers: each coordinator knows its own."""
-    request = ListTransactionsRequest(state_filters=[], producer_id_filters=sorted(producers))
-    return {
-        state.producer_id: state.transactional_id
-        for node in client.brokers
-        for state in client.request(request, node).transaction_states
-    }

@@ -3,6 +3,7 @@
 * ``host``: one directory, one process, one thread for each view
 * ``view``: one view: queries, rebuild, verify, delete
 * ``runner``: the thread of one view
+* ``applied_line``: when a view had applied what
 * ``dead_letter_topic``: the topic of a view's poison
 * ``pipeline_states``: the newest state of each pipeline
 * ``progress_follower``: follows the progress topic

@@ -40,7 +40,7 @@ from mainstem.views.host.progress_follower import ProgressFollower
 from mainstem.views.host.view import HostContext, HostedView
 from mainstem.views.read_options import WAIT_S, ReadOptions
 from mainstem.views.requests import Request
-from mainstem.views.status import RebuildFrom, RebuildResult, Sampled, VerifyResult, ViewPast, ViewStatus
+from mainstem.views.status import Applied, RebuildFrom, RebuildResult, Sampled, VerifyResult, ViewPast, ViewStatus
 from mainstem.views.stores.store import Answer
 from mainstem.views.stores.store_kinds import store_class
 from mainstem.views.stores.store_snapshots import EVERY_RECORDS
@@ -182,6 +182,10 @@ class ViewHost:
     def past(self, view: str) -> ViewPast:
         """How far back a view answers. Raises the same errors as ``query`` of a past moment."""
         return self._view(view).past()
+
+    def applied(self, view: str, position: Position) -> Applied:
+        """Whether a view has applied a position of its topic, and by when. Raises UnknownViewError, PositionError."""
+        return self._view(view).applied(position)
 
     def verify(self, view: str, *, full: bool = True) -> VerifyResult:
         """Compare a view with a replay of its topic; not ``full``: only where its store's own account does not suffice.

@@ -22,6 +22,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from mainstem.errors import LogUnavailableError, MainstemError, StorageError, UnavailableError
+from mainstem.model import Position
 from mainstem.views.status import State
 from mainstem.views.stores.store import StoreRewoundError, StoreUnavailableError
 from mainstem.views.subscriptions.changes import Changes
@@ -31,6 +32,10 @@ from mainstem.views.versions.version import Version
 _LOG = logging.getLogger("mainstem.views")
 _STEP_WAIT_MS = 500
 _RETRIES_S = (0.1, 0.2, 0.5, 1.0, 2.0)
+
+
+def _ignore_position(position: Position) -> None:
+    """The default: no account of positions is kept."""
 
 
 class NotYetError(UnavailableError):
@@ -55,9 +60,18 @@ class ViewRunner:
     """The thread of one view, and the version that it runs."""
 
     def __init__(
-        self, name: str, open_version: Callable[[], Version], changes: Changes, watchers: Subscriptions | None = None
+        self,
+        name: str,
+        open_version: Callable[[], Version],
+        changes: Changes,
+        watchers: Subscriptions | None = None,
+        on_position: Callable[[Position], None] = _ignore_position,
     ) -> None:
-        """``open_version`` opens the current version; NotYetError and LogUnavailableError let it be tried again."""
+        """``open_version`` opens the current version; NotYetError and LogUnavailableError let it be tried again.
+
+        ``on_position`` is called with each position that readers can see from then on, in the view's thread.
+        """
+        self._on_position = on_position
         self._watchers = Subscriptions() if watchers is None else watchers
         self._name = name
         self._open_version = open_version
@@ -163,6 +177,7 @@ class ViewRunner:
             if self._version is None:
                 self._version = self._open_version()
                 self._watchers.opened(self._version.position, is_swap=False)
+                self._on_position(self._version.position)
                 self._changes.notify()
             moved = self._version.step(_STEP_WAIT_MS, self._watchers.applied)
         except StoreRewoundError as error:
@@ -176,6 +191,7 @@ class ViewRunner:
             self._failures = 0
             self._become("catching up" if self._version.lag else "live", "")
             if moved:
+                self._on_position(self._version.position)
                 self._changes.notify()
 
     def _take_over(self) -> None:
@@ -206,6 +222,7 @@ class ViewRunner:
             self._version, self._hand_over = version, None
         try:
             self._watchers.opened(version.position, is_swap=True)
+            self._on_position(version.position)
             self._changes.notify()
         finally:
             hand_over.taken.set_result(old)

@@ -22,6 +22,7 @@ from mainstem.clock import Clock
 from mainstem.errors import (
     HistoryRemovedError,
     MainstemError,
+    PositionError,
     QueryError,
     StorageError,
     UnavailableError,
@@ -31,6 +32,7 @@ from mainstem.errors import (
 from mainstem.model import Position
 from mainstem.pipelines.definitions import View as ViewDefinition
 from mainstem.views.feed.feed import Feed, LossPolicy, end_of
+from mainstem.views.host.applied_line import AppliedLine
 from mainstem.views.host.dead_letter_topic import DeadLetterTopic
 from mainstem.views.host.runner import NotYetError, ViewRunner
 from mainstem.views.host.schemas import values_of_view
@@ -38,7 +40,7 @@ from mainstem.views.past.as_of import AsOf, position_at
 from mainstem.views.past.historical_stores import HistoricalStores
 from mainstem.views.past.past_build import PastBuilder
 from mainstem.views.requests import GetQuery, Request
-from mainstem.views.status import BuiltFrom, RebuildFrom, RebuildResult, VerifyResult, ViewPast, ViewStatus
+from mainstem.views.status import Applied, BuiltFrom, RebuildFrom, RebuildResult, VerifyResult, ViewPast, ViewStatus
 from mainstem.views.stores.store import Answer, Poison, Row, Snapshot, StoreDefinition, ViewStore
 from mainstem.views.stores.store_kinds import open_store, store_class
 from mainstem.views.stores.store_snapshots import StoreSnapshots, copy_store
@@ -98,7 +100,8 @@ class HostedView:
         self._versions = Versions(directory)
         self._letters = DeadLetterTopic(context.log, self.name, self.topic, definition.dead_letter_topic)
         self._watchers = Subscriptions()
-        self._runner = ViewRunner(self.name, self._open_current, context.changes, self._watchers)
+        self._applied = AppliedLine()
+        self._runner = ViewRunner(self.name, self._open_current, context.changes, self._watchers, self._note_position)
         self._maintenance = threading.Lock()
         self._is_rebuilding = False
         self._verified: VerifyResult | None = None
@@ -184,6 +187,16 @@ class HostedView:
     def watch(self, request: WatchRequest, wake: Callable[[], None]) -> ChangeSubscription:
         """Listen to changes; ``wake`` says, from any thread, that there are some. Raises as ChangeSubscription."""
         return ChangeSubscription(self, self._watchers, self._context.log, self._client, request, wake)
+
+    def applied(self, wanted: Position) -> Applied:
+        """Whether the view has applied up to a position of its topic, and by when. Raises PositionError for others."""
+        strangers = sorted(wanted.topics - {self.topic})
+        if strangers or not wanted:
+            raise PositionError(f"give a position of {self.topic}, the topic of view {self.name}")
+        position = self.position
+        seen = self._applied.when(wanted) if position.covers(wanted) else None
+        time_ms, is_before = (None, False) if seen is None else seen
+        return Applied(self.name, position, position.covers(wanted), time_ms, is_before)
 
     def status(self, covers: Callable[[str, Position], Position]) -> ViewStatus:
         """How the view is. ``covers``: what a position of a topic covers."""
@@ -394,6 +407,9 @@ class HostedView:
     def _go_on(self) -> None:
         if self._runner.is_retired:
             raise UnavailableError(f"view {self.name} is being stopped")
+
+    def _note_position(self, position: Position) -> None:
+        self._applied.note(position, self._context.clock.time_ms())
 
     def _client(self) -> WireClient:
         return self._context.wire_client(self.name)

@@ -165,6 +165,11 @@ _TAIL: Final = """
 GetTelemetrySubscriptions and PushTelemetry (71, 72) are listed by Kafka only with a plug-in that takes clients'
 metrics; there is none here.
 
+Internal topics (`__consumer_offsets`, `__transaction_state`, `__share_group_state`) are listed as internal from the
+first FindCoordinator for a key that they keep, or the first change that is written to them. Clients with the right to
+read them may read them. Only the log writes them: Produce, DeleteTopics and DeleteRecords are refused
+(INVALID_TOPIC_EXCEPTION).
+
 Features (KIP-584) are listed by what is served: `transaction.version` 2, `group.version` 1 and `share.version` 1 with
 their APIs. None of them is switched at run time.
 

@@ -13,6 +13,7 @@ from typing import Final
 from mainstem.broker.access.authorizer import Authorizer
 from mainstem.broker.api_features import ServedApi
 from mainstem.broker.configs.broker_config import SETTINGS, BrokerConfig
+from mainstem.broker.configs.client_metrics_configs import CLIENT_METRICS_CONFIGS
 from mainstem.broker.configs.config_entries import ChangeableConfigs, ConfigResourceType
 from mainstem.broker.configs.dynamic_configs import DynamicConfigs
 from mainstem.broker.configs.group_configs import GROUP_CONFIGS, GroupConfigs
@@ -32,6 +33,7 @@ from mainstem.broker.storage.fetch_sessions import FetchSessions
 from mainstem.broker.storage.group_commit import GroupCommit
 from mainstem.broker.storage.topics import Topic, Topics
 from mainstem.broker.storage.validation_threads import AppendChecks
+from mainstem.broker.telemetry.telemetry import Telemetry
 from mainstem.broker.transactions.coordinator import TransactionCoordinator, TransactionSettings
 from mainstem.broker.transactions.markers import Markers
 from mainstem.clock import Clock
@@ -73,6 +75,7 @@ class Node:
             int(config.get("mainstem.fetch.session.partitions.max")),
         )
         self.meters = Meters()
+        self.telemetry = Telemetry(config, log.metadata, clock)
         self.commit = GroupCommit(self.fetches.wake, self.meters)
         self.topics = Topics(log, config)
         self.append_checks = AppendChecks(self.topics)
@@ -120,6 +123,11 @@ class Node:
             return ChangeableConfigs(self.group_configs.overrides(name), GROUP_CONFIGS, replace)
         if resource_type == ConfigResourceType.BROKER:
             return ChangeableConfigs(self.configs.overrides(name), SETTINGS, partial(self.configs.set, name))
+        if resource_type == ConfigResourceType.CLIENT_METRICS:
+            subscriptions = self.telemetry.configs
+            return ChangeableConfigs(
+                subscriptions.overrides(name), CLIENT_METRICS_CONFIGS, partial(subscriptions.set, name)
+            )
         raise refusal(ErrorCode.INVALID_REQUEST, f"resources of type {resource_type} have no configs here")
 
     def _set_topic_configs(self, name: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:

@@ -85,7 +85,7 @@ def _has_records(fetched: Any) -> bool:
 
 ABSENT: Final = "absent"
 """Stands for a part of an answer that only the other one has."""
-_OWN_CONFIGS: Final = r"configs\.(flush|(mainstem|confluent)\.[a-z.]+|log\.flush)$"
+_OWN_CONFIGS: Final = r"configs\.(flush|(mainstem|confluent|errors\.deadletterqueue)\.[a-z.]+|log\.flush)$"
 _RE_ELECTION: Final = "this node does not list eligible.leader.replicas.version, with which Kafka's controller sets it"
 
 _SHARES_AT_ONCE: Final = (
@@ -190,7 +190,7 @@ DELIBERATE: Final = (
         _OWN_CONFIGS,
         ANY,
         ABSENT,
-        "Mainstem's own topic configs are listed, and those of Confluent's schema validation",
+        "Mainstem's own topic configs are listed, and those of Confluent's schema validation and of KIP-1191",
     ),
     DeliberateDifference(
         "describe_configs", r"configs\.streams\.", ABSENT, ANY, "Streams groups are not served, nor are their configs"

@@ -121,6 +121,12 @@ _SECTIONS: Final[dict[str, dict[str, Metric]]] = {
         "mainstem_fetch_session_partitions": Metric(_ONE, "partitions"),
         "mainstem_fetch_session_evictions_total": Metric(_ONE, "sessions", "Grows: raise the number of sessions."),
     },
+    "Dead letters of share groups": {
+        "mainstem_share_dead_letters_total": Metric(_ONE, "records", "Grows: share groups give records up."),
+        "mainstem_share_dead_letters_failed_total": Metric(
+            _ONE, "records", "Grows: the events of the log name the reason, such as a missing topic."
+        ),
+    },
     "Metrics of clients": {
         "mainstem_telemetry_clients": Metric(_ONE, "clients"),
         "mainstem_telemetry_pushes_total": Metric(_ONE, "pushes"),

@@ -26,6 +26,7 @@ from mainstem.broker.metrics.meters import Meters
 from mainstem.broker.network.network_resources import NetworkResources
 from mainstem.broker.quotas.quotas import Quotas, Windows
 from mainstem.broker.security.security import NodeSecurity
+from mainstem.broker.share.dead_letters.letter_rules import LetterRules
 from mainstem.broker.share.shares import Shares
 from mainstem.broker.storage.compaction import Compaction
 from mainstem.broker.storage.delayed_fetch import DelayedFetches
@@ -65,7 +66,11 @@ class Node:
         self.cluster_id = log.directory.cluster_id
         self.settings = RequestSettings.of(config)
         self.network = NetworkResources(config)
-        appliers = {"max.connections": self.network.limit_connections}  # settings that can change while the node runs
+        letter_rules = LetterRules()
+        appliers = {  # settings that can change while the node runs
+            "max.connections": self.network.limit_connections,
+            **letter_rules.appliers,
+        }
         self.configs = DynamicConfigs(config, log.metadata, appliers, self._set_topic_defaults)
         self.long_requests = asyncio.Semaphore(_LONG_REQUESTS)
         self.timestamp_searches = asyncio.Semaphore(_TIMESTAMP_SEARCHES)
@@ -84,7 +89,9 @@ class Node:
         consumer_settings_of = _consumer_settings(config, self.group_configs)
         self.groups = GroupCoordinator(self.topics, self.commit, clock, _group_settings(config), consumer_settings_of)
         self.groups.registry.member_bytes.bytes_max = int(config.get("mainstem.groups.bytes.max"))
-        self.share = Shares(self.topics, self.commit, self.fetches, clock, config, self.group_configs, self.groups)
+        self.share = Shares(
+            self.topics, self.commit, self.fetches, clock, config, self.group_configs, self.groups, letter_rules
+        )
         self.compaction = Compaction(config, clock, log)
         self._producer_ids = iter(range(0))
         self.markers = Markers(self.topics, self.commit, clock, self.groups.transactional)

@@ -18,7 +18,7 @@ CLIENT_ATTRIBUTES: Final = (
     "client_source_address",
     "client_source_port",
 )
-"""What a subscription may match of a client."""
+"""The attributes of a client that a subscription may match."""
 
 
 def _parse_match(text: str) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """OffsetCommit (8), versions 2–10: stores a group's offsets; answered when they are durable.
 
 An unknown partition or too long metadata is refused alone; the other offsets are stored with their metadata. Errors of
-the group or the member are reported for all existing partitions. So is an older member epoch, if the member did not have
-one of them then (KIP-1251).
+the group or the member are reported for all existing partitions, as is an older member epoch at which the member did
+not have one of them (KIP-1251).
 A long request is appended in pieces of some hundred offsets; the member is checked before each. The answer waits once
 for all of them, and each partition's code says whether its own offset is stored.
 ``retention_time_ms`` (versions 2–4) says when an offset expires; else the node's ``offsets.retention.minutes`` do.

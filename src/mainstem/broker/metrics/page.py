@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mainstem.broker.groups.coordinator import GroupCoordinator
     from mainstem.broker.metrics.meters import Meters
     from mainstem.broker.server import Broker
+    from mainstem.broker.share.dead_letters.letter_writer import LetterWriter
     from mainstem.broker.storage.delayed_fetch import DelayedFetches
     from mainstem.broker.storage.fetch_sessions import FetchSessions
     from mainstem.broker.telemetry.telemetry import Telemetry
@@ -68,7 +69,8 @@ async def metrics_page(broker: Broker) -> AsyncIterator[str]:
         for family in families:
             yield family
         await asyncio.sleep(0)
-    for families in (_groups(node.groups, partitions, most), _telemetry(node.telemetry)):
+    letters = node.share.partitions.letters
+    for families in (_groups(node.groups, partitions, most), _letters(letters), _telemetry(node.telemetry)):
         for family in families:
             yield family
         await asyncio.sleep(0)
@@ -232,6 +234,11 @@ def _groups(groups: GroupCoordinator, partitions: Sequence[_Partition], most: in
         return
     samples: list[Sample] = [({"group": group, "topic": topic}, lag) for (group, topic), lag in lags.items()]
     yield gauge("mainstem_group_topic_lag_records", "Records of a topic that a group has yet to read.", samples)
+
+
+def _letters(letters: LetterWriter) -> Iterator[str]:
+    yield counter("mainstem_share_dead_letters_total", "Dead letters of share groups.", _one(letters.written))
+    yield counter("mainstem_share_dead_letters_failed_total", "Those that were not written.", _one(letters.failed))
 
 
 def _telemetry(telemetry: Telemetry) -> Iterator[str]:

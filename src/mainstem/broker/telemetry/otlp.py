@@ -50,7 +50,7 @@ class MetricPoint(NamedTuple):
 
 
 class ReadMetrics(NamedTuple):
-    """What a message holds; ``left_out`` counts metrics of other kinds, and points over the limit."""
+    """The content of a message; ``left_out`` counts metrics of other kinds, and points over the limit."""
 
     points: list[MetricPoint]
     left_out: int

@@ -45,7 +45,7 @@ class ReceivedMetrics:
         self.left_out = 0
 
     def take(self, instance_id: uuid.UUID, client_id: str, points: Sequence[MetricPoint]) -> None:
-        """Keep what a client sent."""
+        """Keep the points that a client sent."""
         for point in points:
             name = _family_name(point)
             family = self._families.get(name)

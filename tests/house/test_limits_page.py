@@ -43,6 +43,12 @@ CONSTANTS = {
         "gateway.registry.registry_query:SUBJECTS_MAX",
     ],
     "texts of a list of schemas": ["gateway.registry.registry_json:LIST_CHARACTERS_MAX"],
+    "a token (OAUTHBEARER)": [
+        "broker.security.oauth:TOKEN_BYTES_MAX",
+        "broker.security.oauth_keys:JWKS_BYTES_MAX",
+        "broker.security.oauth_keys:JWKS_KEYS_MAX",
+        "broker.security.oauth_keys:_FETCH_S",
+    ],
     "metrics that a client": [
         "broker.telemetry.telemetry:DECOMPRESSED_BYTES_MAX",
         "broker.telemetry.otlp:FIELDS_MAX",

@@ -121,6 +121,7 @@ KAFKA_APIS: Final = MappingProxyType(
 )
 """The APIs that a broker of Apache Kafka 4.3 lists in its default configuration."""
 
+_METRICS: Final = "listed by Kafka with a plug-in for clients' metrics alone"
 _TOKENS: Final = "there are no delegation tokens"
 _VOTERS: Final = "there is one node, and no quorum to change"
 _SHARE_STATE: Final = "between Kafka's brokers only"
@@ -146,7 +147,11 @@ NOT_SERVED: Final = MappingProxyType(
 """APIs of Apache Kafka that are deliberately not listed here."""
 
 OTHER_VERSIONS: Final = MappingProxyType(
-    dict.fromkeys(OWN_APIS, "Mainstem's own, listed for clients that call themselves mainstem alone")
+    {
+        **dict.fromkeys(OWN_APIS, "Mainstem's own, listed for clients that call themselves mainstem alone"),
+        int(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS): _METRICS,
+        int(ApiKey.PUSH_TELEMETRY): _METRICS,
+    }
 )
 """APIs whose listed versions deliberately differ from Apache Kafka's, and why."""
 
@@ -163,7 +168,13 @@ closes the connection, as in Kafka; only ApiVersions itself can say more. Gaps t
 """
 _TAIL: Final = """
 GetTelemetrySubscriptions and PushTelemetry (71, 72) are listed by Kafka only with a plug-in that takes clients'
-metrics; there is none here.
+metrics. Here they are always listed, and `/metrics` shows what clients send. Clients send nothing until an operator
+subscribes (`kafka-client-metrics`).
+
+Internal topics (`__consumer_offsets`, `__transaction_state`, `__share_group_state`) are listed as internal from the
+first FindCoordinator for a key that they keep, or the first change that is written to them. Clients with the right to
+read them may read them. Only the log writes them: Produce, DeleteTopics and DeleteRecords are refused
+(INVALID_TOPIC_EXCEPTION).
 
 Features (KIP-584) are listed by what is served: `transaction.version` 2, `group.version` 1 and `share.version` 1 with
 their APIs. None of them is switched at run time.

@@ -83,14 +83,9 @@ def _has_records(fetched: Any) -> bool:
     return any(partition["records"] for partition in fetched.get("partitions", [fetched]))
 
 
-def _is_later_check(here: Any, there: Any) -> bool:
-    """Whether Kafka's answer shows that it accepted the epoch of the commit."""
-    return there in (0, 3, 12, 100)
-
-
 ABSENT: Final = "absent"
 """Stands for a part of an answer that only the other one has."""
-_OWN_CONFIGS: Final = r"configs\.(flush|(mainstem|confluent)\.[a-z.]+|log\.flush)$"
+_OWN_CONFIGS: Final = r"configs\.(flush|(mainstem|confluent|errors\.deadletterqueue)\.[a-z.]+|log\.flush)$"
 _RE_ELECTION: Final = "this node does not list eligible.leader.replicas.version, with which Kafka's controller sets it"
 
 _SHARES_AT_ONCE: Final = (
@@ -101,10 +96,6 @@ _SHARES_AT_ONCE: Final = (
 _START_KNOWN: Final = (
     "where a share group starts is decided, and durable, when its first member joins; Kafka tells it after the first "
     "acknowledgement, and as it was before the last one"
-)
-_OLDER_EPOCHS: Final = (
-    "a member of a consumer group that commits offsets at an older epoch is refused as STALE_MEMBER_EPOCH, "
-    "as in Kafka 4.0: it takes the new epoch and commits again (KIP-1251)"
 )
 _OPERATION: Final = "an operation on configs that does not exist is INVALID_REQUEST; in Kafka UNKNOWN_SERVER_ERROR"
 _BECOMES_STATIC: Final = (
@@ -199,7 +190,7 @@ DELIBERATE: Final = (
         _OWN_CONFIGS,
         ANY,
         ABSENT,
-        "Mainstem's own topic configs are listed, and those of Confluent's schema validation",
+        "Mainstem's own topic configs are listed, and those of Confluent's schema validation and of KIP-1191",
     ),
     DeliberateDifference(
         "describe_configs", r"configs\.streams\.", ABSENT, ANY, "Streams groups are not served, nor are their configs"
@@ -239,7 +230,6 @@ DELIBERATE: Final = (
     DeliberateDifference("create_topics", r"topic_id$", ZERO_UUID, "<other uuid>", _VALIDATED),
     DeliberateDifference("delete_groups", r"error_code$", 69, 0, _NEVER_COMMITTED),
     DeliberateDifference("offset_delete", r"^error_code$", 69, 0, _NEVER_COMMITTED, parts=True),
-    DeliberateDifference("offset_commit", r"error_code$", 113, ANY, _OLDER_EPOCHS, parts=True, when=_is_later_check),
     DeliberateDifference("join_group", r"^error_code$", 0, -1, _BECOMES_STATIC, parts=True),
     DeliberateDifference("join_group", r"^protocol_name$", "roundrobin", "range", _TIE, parts=True),
     DeliberateDifference("end_txn", r"^error_code$", 90, 0, _OLDER_END, parts=True),

@@ -121,6 +121,20 @@ _SECTIONS: Final[dict[str, dict[str, Metric]]] = {
         "mainstem_fetch_session_partitions": Metric(_ONE, "partitions"),
         "mainstem_fetch_session_evictions_total": Metric(_ONE, "sessions", "Grows: raise the number of sessions."),
     },
+    "Dead letters of share groups": {
+        "mainstem_share_dead_letters_total": Metric(_ONE, "records", "Grows: share groups give records up."),
+        "mainstem_share_dead_letters_failed_total": Metric(
+            _ONE, "records", "Grows: the events of the log name the reason, such as a missing topic."
+        ),
+    },
+    "Metrics of clients": {
+        "mainstem_telemetry_clients": Metric(_ONE, "clients"),
+        "mainstem_telemetry_pushes_total": Metric(_ONE, "pushes"),
+        "mainstem_telemetry_refused_total": Metric(_ONE, "pushes", "Grows: clients push too often, or too much."),
+        "mainstem_telemetry_left_out_total": Metric(
+            _ONE, "points", "Grows: subscribe to fewer metrics, or raise `mainstem.telemetry.series.max`."
+        ),
+    },
     "Processes": {
         "mainstem_info": Metric(("version", "cluster_id", "node_id"), "always 1"),
         "mainstem_process_restarts_total": Metric(

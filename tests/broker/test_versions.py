@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import uuid
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,7 @@ from mainstem.protocol.messages.describe_topic_partitions import DescribeTopicPa
 from mainstem.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from mainstem.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from mainstem.protocol.messages.end_txn import EndTxnRequest
+from mainstem.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from mainstem.protocol.messages.init_producer_id import InitProducerIdRequest
 from mainstem.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from mainstem.protocol.messages.list_groups import ListGroupsRequest
@@ -74,6 +76,7 @@ from mainstem.protocol.messages.list_key_offsets import ListKeyOffsetsRequest
 from mainstem.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from mainstem.protocol.messages.list_transactions import ListTransactionsRequest
 from mainstem.protocol.messages.mirror_append import MirrorAppendRequest, MirroredPartition, MirroredTopic
+from mainstem.protocol.messages.push_telemetry import PushTelemetryRequest
 from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from mainstem.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from mainstem.protocol.messages.write_txn_markers import (
@@ -215,6 +218,10 @@ REQUESTS = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: ListPartitionReassignmentsRequest(),
     ApiKey.DESCRIBE_QUORUM: describe_quorum.DescribeQuorumRequest(topics=[]),
     ApiKey.UPDATE_FEATURES: update_features.UpdateFeaturesRequest(feature_updates=[]),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: GetTelemetrySubscriptionsRequest(client_instance_id=uuid.UUID(int=0)),
+    ApiKey.PUSH_TELEMETRY: PushTelemetryRequest(
+        client_instance_id=uuid.UUID(int=0), subscription_id=1, terminating=False, compression_type=0, metrics=b""
+    ),
     ApiKey.LIST_CONFIG_RESOURCES: ListConfigResourcesRequest(),
     ApiKey.OFFSET_DELETE: offset_delete.OffsetDeleteRequest(group_id="other", topics=[]),
     ApiKey.DESCRIBE_CLUSTER: DescribeClusterRequest(include_cluster_authorized_operations=False),

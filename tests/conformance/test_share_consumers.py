@@ -16,7 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import AcknowledgeType, KafkaException, Message, Producer, ShareConsumer
+from confluent_kafka import (
+    AcknowledgeType,
+    Consumer,
+    KafkaException,
+    Message,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from tests.broker.harness import LogProcess
@@ -143,6 +151,35 @@ def test_a_record_that_is_always_released_is_given_up_at_the_limit(log: LogProce
         client.acknowledge_offset(topic, 0, 4)
         client.commit_sync()
     assert deliveries == {0: 1, 1: 1, 2: 5, 3: 1}
+
+
+def test_a_rejected_record_is_read_from_the_topic_of_dead_letters(log: LogProcess) -> None:
+    topic = name_of_new_topic(log)
+    letters = f"dlq.{topic}"
+    admin = AdminClient({"bootstrap.servers": log.bootstrap})
+    allowed = {"errors.deadletterqueue.group.enable": "true"}
+    admin.create_topics([NewTopic(letters, 1, 1, config=allowed)])[letters].result(TIMEOUT_S)
+    wanted = {"errors.deadletterqueue.topic.name": letters, "errors.deadletterqueue.copy.record.enable": "true"}
+    entries = [ConfigEntry(*each, incremental_operation=AlterConfigOpType.SET) for each in wanted.items()]
+    resource = ConfigResource(ConfigResource.Type.GROUP, topic, incremental_configs=entries)
+    admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
+    produce(log, topic, 3)
+    seen = 0
+    with consumer(log, topic) as client:
+        for _, message in poll(client):
+            rejects = value_of(message) == 1
+            client.acknowledge(message, AcknowledgeType.REJECT if rejects else AcknowledgeType.ACCEPT)
+            seen += 1
+            if seen == 3:
+                break
+        client.commit_sync()
+    reader = Consumer({"bootstrap.servers": log.bootstrap, "group.id": letters, "auto.offset.reset": "earliest"})
+    reader.assign([TopicPartition(letters, 0, 0)])
+    letter = reader.poll(TIMEOUT_S)
+    reader.close()
+    assert letter is not None
+    assert letter.value() == b"1"
+    assert dict(letter.headers() or [])["__dlq.errors.offset"] == b"1"
 
 
 def test_aborted_records_are_not_delivered_to_a_group_that_reads_what_is_committed(log: LogProcess) -> None:

@@ -43,6 +43,22 @@ CONSTANTS = {
         "gateway.registry.registry_query:SUBJECTS_MAX",
     ],
     "texts of a list of schemas": ["gateway.registry.registry_json:LIST_CHARACTERS_MAX"],
+    "a token (OAUTHBEARER)": [
+        "broker.security.oauth:TOKEN_BYTES_MAX",
+        "broker.security.oauth_keys:JWKS_BYTES_MAX",
+        "broker.security.oauth_keys:JWKS_KEYS_MAX",
+        "broker.security.oauth_keys:_FETCH_S",
+    ],
+    "metrics that a client": [
+        "broker.telemetry.telemetry:DECOMPRESSED_BYTES_MAX",
+        "broker.telemetry.otlp:FIELDS_MAX",
+        "broker.telemetry.otlp:POINTS_MAX",
+    ],
+    "series of clients' metrics": ["broker.telemetry.received_metrics:_SERIES_OF_CLIENT_MAX"],
+    "clients that ask for subscriptions": [
+        "broker.telemetry.client_instances:INSTANCES_MAX",
+        "broker.telemetry.subscription_configs:SUBSCRIPTIONS_MAX",
+    ],
     "JSON values": ["gateway.http.bodies:VALUES_MAX", "gateway.http.bodies:RECORD_VALUES_MAX"],
     "time in which a client takes": [
         "gateway.access.request_limits:PIECE_BYTES",

@@ -12,6 +12,7 @@
 * ``coordinator``: the runtime that the coordinators share
 * ``groups``, ``share``, ``transactions``: the coordinators
 * ``metrics``: ``/metrics``
+* ``telemetry``: metrics that clients send
 * ``error_codes``: errors as error codes
 * ``api_features``: the features that ApiVersions lists
 * ``later``: a response that comes later

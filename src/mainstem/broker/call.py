@@ -36,6 +36,18 @@ class Call(NamedTuple):
         return self.session.principal
 
     @property
+    def client_attributes(self) -> dict[str, str]:
+        """The sender's attributes, by the names that subscriptions to client metrics match."""
+        name, version = self.session.client_software
+        return {
+            "client_id": self.client_id or "",
+            "client_software_name": name,
+            "client_software_version": version,
+            "client_source_address": self.client_host[1:],
+            "client_source_port": str(self.session.client_port),
+        }
+
+    @property
     def advertised(self) -> tuple[str, int]:
         """The address of this node that the sender gets: that of the listener by which it came."""
         return self.session.advertised

@@ -13,6 +13,7 @@ from typing import Final
 from mainstem.broker.access.authorizer import Authorizer
 from mainstem.broker.api_features import ServedApi
 from mainstem.broker.configs.broker_config import SETTINGS, BrokerConfig
+from mainstem.broker.configs.client_metrics_configs import CLIENT_METRICS_CONFIGS
 from mainstem.broker.configs.config_entries import ChangeableConfigs, ConfigResourceType
 from mainstem.broker.configs.dynamic_configs import DynamicConfigs
 from mainstem.broker.configs.group_configs import GROUP_CONFIGS, GroupConfigs
@@ -25,6 +26,7 @@ from mainstem.broker.metrics.meters import Meters
 from mainstem.broker.network.network_resources import NetworkResources
 from mainstem.broker.quotas.quotas import Quotas, Windows
 from mainstem.broker.security.security import NodeSecurity
+from mainstem.broker.share.dead_letters.letter_rules import LetterRules
 from mainstem.broker.share.shares import Shares
 from mainstem.broker.storage.compaction import Compaction
 from mainstem.broker.storage.delayed_fetch import DelayedFetches
@@ -32,6 +34,7 @@ from mainstem.broker.storage.fetch_sessions import FetchSessions
 from mainstem.broker.storage.group_commit import GroupCommit
 from mainstem.broker.storage.topics import Topic, Topics
 from mainstem.broker.storage.validation_threads import AppendChecks
+from mainstem.broker.telemetry.telemetry import Telemetry
 from mainstem.broker.transactions.coordinator import TransactionCoordinator, TransactionSettings
 from mainstem.broker.transactions.markers import Markers
 from mainstem.clock import Clock
@@ -65,7 +68,11 @@ class Node:
         self.cluster_id = log.directory.cluster_id
         self.settings = RequestSettings.of(config)
         self.network = NetworkResources(config)
-        appliers = {"max.connections": self.network.limit_connections}  # settings that can change while the node runs
+        letter_rules = LetterRules()
+        appliers = {  # settings that can change while the node runs
+            "max.connections": self.network.limit_connections,
+            **letter_rules.appliers,
+        }
         self.configs = DynamicConfigs(config, log.metadata, appliers, self._set_topic_defaults)
         self.long_requests = asyncio.Semaphore(_LONG_REQUESTS)
         self.timestamp_searches = asyncio.Semaphore(_TIMESTAMP_SEARCHES)
@@ -75,6 +82,7 @@ class Node:
             int(config.get("mainstem.fetch.session.partitions.max")),
         )
         self.meters = Meters()
+        self.telemetry = Telemetry(config, log.metadata, clock)
         self.commit = GroupCommit(self.fetches.wake, self.meters)
         self.topics = Topics(log, config)
         self.append_checks = AppendChecks(self.topics)
@@ -83,7 +91,9 @@ class Node:
         consumer_settings_of = _consumer_settings(config, self.group_configs)
         self.groups = GroupCoordinator(self.topics, self.commit, clock, _group_settings(config), consumer_settings_of)
         self.groups.registry.member_bytes.bytes_max = int(config.get("mainstem.groups.bytes.max"))
-        self.share = Shares(self.topics, self.commit, self.fetches, clock, config, self.group_configs, self.groups)
+        self.share = Shares(
+            self.topics, self.commit, self.fetches, clock, config, self.group_configs, self.groups, letter_rules
+        )
         self.compaction = Compaction(config, clock, log)
         self._producer_ids = range(0)
         self.markers = Markers(self.topics, self.commit, clock, self.groups.transactional)
@@ -122,6 +132,11 @@ class Node:
             return ChangeableConfigs(self.group_configs.overrides(name), GROUP_CONFIGS, replace)
         if resource_type == ConfigResourceType.BROKER:
             return ChangeableConfigs(self.configs.overrides(name), SETTINGS, partial(self.configs.set, name))
+        if resource_type == ConfigResourceType.CLIENT_METRICS:
+            subscriptions = self.telemetry.configs
+            return ChangeableConfigs(
+                subscriptions.overrides(name), CLIENT_METRICS_CONFIGS, partial(subscriptions.set, name)
+            )
         raise refusal(ErrorCode.INVALID_REQUEST, f"resources of type {resource_type} have no configs here")
 
     def _set_topic_configs(self, name: str, overrides: Mapping[str, str], *, validate_only: bool) -> None:

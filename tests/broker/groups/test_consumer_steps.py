@@ -364,6 +364,30 @@ def test_offsets_are_committed_at_the_member_s_epoch() -> None:
     driver.group.check_fetch(None, -1)
 
 
+def test_offsets_are_committed_at_an_older_epoch_where_the_member_had_the_partition_then() -> None:
+    """KIP-1251: the epoch of the partition's assignment counts, also after a replay and for what is to be given up."""
+    driver = Driver(t=4)
+    driver.join("a")
+    driver.join("b")
+    kept = given_by(driver.beat("a", 2))
+    driver.beat("a", 2, kept)
+    driver.beat("b", 3)
+    driver.join("c", "other")
+    driver.beat("b", 3)
+    for group in (driver.group, driver.replayed()):
+        a, b = group.member("a"), group.member("b")
+        assert (a.member_epoch, b.member_epoch, count(a.assigned), count(b.assigned)) == (3, 4, 2, 2)
+        early, late = group.check_commit("a", None, 2, 9), group.check_commit("b", None, 3, 9)
+        too_early = group.check_commit("b", None, 2, 9)
+        assert early is not None
+        assert late is not None
+        assert too_early is not None
+        assert {early(*each) for each in a.owned()} == {ErrorCode.NONE}
+        assert {early(*each) for each in b.owned()} == {ErrorCode.STALE_MEMBER_EPOCH}
+        assert {late(*each) for each in b.owned()} == {ErrorCode.NONE}
+        assert {too_early(*each) for each in b.owned()} == {ErrorCode.STALE_MEMBER_EPOCH}
+
+
 # ---- whole groups, by random
 
 

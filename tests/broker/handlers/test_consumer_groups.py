@@ -185,6 +185,18 @@ async def test_offsets_are_committed_and_fetched_at_the_member_s_epoch(client: C
 
 
 @with_broker()
+async def test_offsets_are_committed_at_an_older_epoch_where_the_member_had_the_partition(client: Client) -> None:
+    await client.create_topic("t")
+    await beat(client, "a", 0)
+    await beat(client, "b", 0)
+    assert (await beat(client, "a", 2)).member_epoch == 3
+    assert await commit(client, 7, "a", 2) == 0
+    assert await commit(client, 8, "a", 1) == ErrorCode.STALE_MEMBER_EPOCH
+    assert await commit(client, 8, "b", 2) == ErrorCode.STALE_MEMBER_EPOCH
+    assert await fetched(client) == (0, [7])
+
+
+@with_broker()
 async def test_a_group_changes_its_protocol_while_it_is_empty(client: Client) -> None:
     await client.create_topic("t")
     joined = await join_classic(client)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mainstem.broker.groups.classic.classic_group import GroupState
+from mainstem.broker.groups.group_types import CommitCheck
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -365,8 +366,8 @@ async def test_each_offset_of_a_long_commit_is_answered_as_it_is_stored(client: 
     groups = client.broker.node.groups
     check, checks = groups.check_commit, itertools.count()
 
-    def refused_later(*arguments: Any) -> ErrorCode:
-        return check(*arguments) if next(checks) < 3 else ErrorCode.ILLEGAL_GENERATION
+    def refused_later(*arguments: Any) -> CommitCheck:
+        return check(*arguments) if next(checks) < 3 else CommitCheck(ErrorCode.ILLEGAL_GENERATION)
 
     groups.check_commit = refused_later  # type: ignore[method-assign]
     partitions = [

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mainstem.log.partition.checkpoints import encode_uuid
 from mainstem.log.partition.config import CONFIGS
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -353,6 +354,35 @@ async def test_this_node_coordinates_every_group(client: Client) -> None:
     ]
     response = await client.request(FindCoordinatorRequest(coordinator_keys=["t"], key_type=2), 6)
     assert response.coordinators[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+@with_broker()
+async def test_internal_topics_are_listed_once_their_coordinator_was_asked_for(client: Client) -> None:
+    async def internal() -> set[str]:
+        every = (await client.request(MetadataRequest(topics=None), 12)).topics
+        names = [topic.name for topic in every if topic.is_internal]
+        paged = await client.request(DescribeTopicPartitionsRequest(topics=[]), 0)
+        assert [topic.name for topic in paged.topics if topic.is_internal] == sorted(names)
+        return set(names)
+
+    assert await internal() == set()
+    share_key = f"g:{encode_uuid(uuid.UUID(int=1))}:0"
+    listed: set[str] = set()
+    for key_type, key, topic in [
+        (0, "g", "__consumer_offsets"),
+        (1, "t", "__transaction_state"),
+        (2, share_key, "__share_group_state"),
+    ]:
+        await client.request(FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type), 6)
+        listed.add(topic)
+        assert await internal() == listed
+
+
+@with_broker()
+async def test_internal_topics_are_read_by_clients_and_not_written(client: Client) -> None:
+    await client.request(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+    assert (await client.fetch("__consumer_offsets", 0)).error_code == 0
+    assert (await client.produce("__consumer_offsets", b"a")).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 @with_broker()

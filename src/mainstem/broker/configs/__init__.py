@@ -6,6 +6,7 @@
 * ``config_changes``: AlterConfigs and IncrementalAlterConfigs, resource by resource
 * ``config_entries``: settings as DescribeConfigs shows them
 * ``group_configs``: settings of single groups
+* ``client_metrics_configs``: settings of subscriptions to client metrics
 * ``group_settings``: the broker's settings for consumer groups and share groups
 * ``security_settings``: settings of security and quotas
 """

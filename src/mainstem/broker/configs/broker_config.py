@@ -65,6 +65,13 @@ _BASE: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
     "without one sends all its partitions with every fetch",
     ("mainstem.metrics.series.max", whole(0), 1000): "How many topics, partitions or topics of groups /metrics lists "
     "one by one; where there are more, sums alone",
+    (
+        "mainstem.telemetry.series.max",
+        whole(0),
+        1000,
+    ): "How many series of clients' metrics /metrics shows; further ones are counted",
+    ("telemetry.max.bytes", whole(1, 8 << 20), 1_048_576): "The most bytes of metrics that a client may push at once, "
+    "compressed",
     ("mainstem.fetch.session.partitions.max", whole(0), 250_000): "Partitions in all kept fetch sessions together, "
     "each of which takes about half a kilobyte",
     ("max.request.partition.size.limit", whole(1), 2000): "The most partitions in one answer to "

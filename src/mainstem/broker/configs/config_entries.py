@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from mainstem.broker.configs.broker_config import SETTINGS, scaled
+from mainstem.broker.configs.client_metrics_configs import CLIENT_METRICS_CONFIGS
 from mainstem.broker.configs.dynamic_configs import ALL_NODES, DynamicConfigs
 from mainstem.broker.configs.group_configs import GROUP_CONFIGS, GroupConfigs
 from mainstem.log.partition.config import CONFIGS
@@ -32,6 +33,7 @@ class ConfigSource(enum.IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    CLIENT_METRICS = 7
     DYNAMIC_GROUP = 8
 
 
@@ -67,7 +69,7 @@ class Synonym(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One config of a topic, a group or the node."""
+    """One config of a topic, a group, client metrics or the node."""
 
     name: str
     value: str
@@ -114,6 +116,20 @@ def group_entries(broker_configs: DynamicConfigs, configs: GroupConfigs, group_i
         if name in overrides:
             shown = as_parsed(definition.type, overrides[name])
             synonyms.insert(0, Synonym(name, shown, ConfigSource.DYNAMIC_GROUP))
+        _, value, source = synonyms[0]
+        kind = _TYPES[definition.type]
+        entries.append(ConfigEntry(name, value, source, kind, definition.doc, False, tuple(synonyms)))
+    return entries
+
+
+def client_metrics_entries(overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    """Return every config of a subscription to client metrics with these overrides."""
+    entries = []
+    for name, definition in CLIENT_METRICS_CONFIGS.items():
+        synonyms = [Synonym(name, definition.default, ConfigSource.DEFAULT)]
+        if name in overrides:
+            shown = as_parsed(definition.type, overrides[name])
+            synonyms.insert(0, Synonym(name, shown, ConfigSource.CLIENT_METRICS))
         _, value, source = synonyms[0]
         kind = _TYPES[definition.type]
         entries.append(ConfigEntry(name, value, source, kind, definition.doc, False, tuple(synonyms)))

@@ -20,6 +20,7 @@ from mainstem.broker.error_codes import refusal
 from mainstem.errors import ConfigError
 from mainstem.log.node.metadata import Metadata
 from mainstem.log.partition.config_values import BOOLEAN, ConfigDef, ConfigType, as_stored, definitions, integer, one_of
+from mainstem.model import is_topic_name
 from mainstem.protocol.errors import ErrorCode
 
 GROUP_CONFIG_ENTRIES: Final = "group configs"
@@ -74,9 +75,23 @@ _SHARE: Final = {
     "record.lock.duration.ms": "How long a member of a share group may hold a record",
     "session.timeout.ms": "A member of a share group that is silent for so long is out",
 }
+
+
+def _letter_topic(text: str) -> str:
+    name = text.strip()
+    if name and (not is_topic_name(name) or name.startswith("__")):
+        raise ValueError("must be the name of a topic that does not begin with __, or empty")
+    return name
+
+
 _OWN: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
     ("share.auto.offset.reset", ConfigType("string", parse_offset_reset), "latest"): "Where a share group begins in a "
     "partition: latest, earliest, or so long ago (by_duration:PnDTnHnMn.nS)",
+    ("errors.deadletterqueue.copy.record.enable", BOOLEAN, "false"): "Whether a dead letter has the key and the value "
+    "of its record",
+    ("errors.deadletterqueue.topic.name", ConfigType("string", _letter_topic), ""): "The topic for the dead letters of "
+    "a share group: of records that a member rejected, or that reached the limit of deliveries; empty: none are "
+    "written",
     ("share.isolation.level", one_of("read_committed", "read_uncommitted"), "read_uncommitted"): "Whether records of "
     "transactions are delivered before they are committed, or only then",
     ("share.renew.acknowledge.enable", BOOLEAN, "true"): "Whether a member may hold a record longer by renewing its "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from mainstem.log.partition.config_values import INT32_MAX, ConfigType, whole
+from mainstem.log.partition.config_values import BOOLEAN, INT32_MAX, TEXT, ConfigType, whole
 
 GROUP_SETTINGS: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
     ("group.consumer.session.timeout.ms", whole(1), 45_000): "A member that is silent for so long is out",
@@ -53,6 +53,10 @@ GROUP_SETTINGS: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
     "be",
     ("group.share.max.size", whole(1, 1000), 200): "The most members that a share group may have",
     ("group.share.max.share.sessions", whole(1), 2000): "Share sessions that are kept at once",
+    ("errors.deadletterqueue.auto.create.topics.enable", BOOLEAN, "false"): "Whether a topic that a share group names "
+    "for its dead letters is created when it is missing",
+    ("errors.deadletterqueue.topic.name.prefix", TEXT, "dlq."): "How the names of topics for dead letters of share "
+    "groups begin; empty: any name",
     ("share.coordinator.state.topic.num.partitions", whole(1, 10_000), 1): "Partitions of __share_group_state when it "
     "is created (Kafka: 50; here all groups then share one fsync)",
     ("share.coordinator.state.topic.segment.bytes", whole(1024), 104_857_600): "segment.bytes of __share_group_state",

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from mainstem.broker.security.certificates import parse_rules
+from mainstem.broker.security.oauth_keys import parse_jwks_address
 from mainstem.broker.security.principal import Principal
-from mainstem.broker.security.sasl import SASL_MECHANISMS
+from mainstem.broker.security.sasl import PLAIN, SASL_MECHANISMS
 from mainstem.errors import ConfigError
 from mainstem.log.partition.config_values import (
     BOOLEAN,
@@ -19,7 +20,9 @@ from mainstem.log.partition.config_values import (
     long,
     one_of,
     whole,
+    words_of,
 )
+from mainstem.protocol.scram import MECHANISMS
 
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
@@ -31,6 +34,12 @@ def _principals(text: str) -> tuple[Principal, ...]:
         raise ValueError("must be TYPE:NAME, several with ; between them, e.g. User:alice;User:bob") from error
 
 
+def _claim(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must be the name of a claim")
+    return text.strip()
+
+
 SECURITY_SETTINGS: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
     ("quota.window.num", whole(1, 1000), 11): "Over how many windows rates of quotas are measured",
     ("quota.window.size.seconds", whole(1, 3600), 1): "How long each of these windows is",
@@ -38,8 +47,18 @@ SECURITY_SETTINGS: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
     ("controller.quota.window.size.seconds", whole(1, 3600), 1): "How long each of these windows is",
     ("advertised.listeners", TEXT, ""): "PROTOCOL://HOST:PORT that clients of the listener with that protocol connect "
     "to; several with commas between",
-    ("sasl.enabled.mechanisms", any_of(*SASL_MECHANISMS), ",".join(SASL_MECHANISMS)): "By which mechanisms users may "
-    "prove who they are (Kafka: GSSAPI)",
+    ("sasl.enabled.mechanisms", any_of(*SASL_MECHANISMS), ",".join((*MECHANISMS, PLAIN))): "By which mechanisms users "
+    "may prove who they are; OAUTHBEARER has to be named (Kafka: GSSAPI)",
+    ("sasl.oauthbearer.jwks.endpoint.url", ConfigType("string", parse_jwks_address), ""): "The keys of the issuer of "
+    "OAUTHBEARER tokens, as a JWKS document: https://…, or file:///… for a file",
+    ("sasl.oauthbearer.jwks.endpoint.refresh.ms", long(1), 3_600_000): "How often that document is read again; also "
+    "when a token names another key",
+    ("sasl.oauthbearer.expected.issuer", TEXT, ""): "The issuer that a token must name (iss); empty: any",
+    ("sasl.oauthbearer.expected.audience", ConfigType("list", words_of), ""): "The audiences of which a token must "
+    "name one (aud), with commas between; empty: any",
+    ("sasl.oauthbearer.sub.claim.name", ConfigType("string", _claim), "sub"): "The claim of a token that names its "
+    "user",
+    ("sasl.oauthbearer.clock.skew.seconds", whole(0), 30): "How far the issuer's clock may be off",
     ("connections.max.reauth.ms", long(0), 0): "How long a user's session lasts before the client has to authenticate "
     "again; 0: without an end",
     ("connection.failed.authentication.delay.ms", whole(0), 100): "How long the answer to a failed authentication "

@@ -23,7 +23,7 @@ from mainstem.broker.groups.classic.classic_steps import ClassicSettings
 from mainstem.broker.groups.consumer.consumer_coordinator import ConsumerCoordinator
 from mainstem.broker.groups.consumer.consumer_steps import ConsumerSettings
 from mainstem.broker.groups.group_log import GroupLog
-from mainstem.broker.groups.group_types import Group, GroupKind, GroupRegistry, GroupType
+from mainstem.broker.groups.group_types import CommitCheck, Group, GroupKind, GroupRegistry, GroupType
 from mainstem.broker.groups.offsets import offsets
 from mainstem.broker.groups.offsets.transactional_offsets import TransactionalOffsets
 from mainstem.broker.groups.records import (
@@ -133,24 +133,24 @@ class GroupCoordinator:
 
     def check_commit(
         self, group_id: str, member_id: str, instance_id: str | None, generation_id: int, api_version: int
-    ) -> ErrorCode:
+    ) -> CommitCheck:
         """Whether this member may commit offsets; it has then shown that it lives."""
         if code := self.log.partition_refusal(group_id):
-            return code
+            return CommitCheck(code)
         group = self.registry.get(group_id)
         if group is None:
             if generation_id < 0:
-                return ErrorCode.NONE
+                return CommitCheck(ErrorCode.NONE)
             knows_missing = api_version >= _GROUP_NOT_FOUND_FROM
-            return ErrorCode.GROUP_ID_NOT_FOUND if knows_missing else ErrorCode.ILLEGAL_GENERATION
-        code = ErrorCode.NONE
+            return CommitCheck(ErrorCode.GROUP_ID_NOT_FOUND if knows_missing else ErrorCode.ILLEGAL_GENERATION)
+        code, of_partition = ErrorCode.NONE, None
         try:
-            group.check_commit(member_id, instance_id, generation_id, api_version)
+            of_partition = group.check_commit(member_id, instance_id, generation_id, api_version)
         except RemoteError as error:
             code = ErrorCode(error.code)
         if isinstance(group, ClassicGroup) and code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             self.classic.alive(group, member_id)
-        return code
+        return CommitCheck(code, of_partition)
 
     def append_offsets(self, group_id: str, committed: Mapping[tuple[str, int], CommittedOffset]) -> None:
         """Keep offsets, durable after ``log.until_durable``. Raises the log's errors: then nothing is kept."""

@@ -8,11 +8,27 @@ that are the same for all types (listing, deleting, committed offsets).
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+from uuid import UUID
 
 from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.groups.member_bytes import CountedMember, MemberBytes
+from mainstem.protocol.errors import ErrorCode
+
+PartitionCheck: TypeAlias = "Callable[[UUID, int], ErrorCode]"
+"""Whether an offset may be committed in a partition, by topic id and number."""
+
+
+class CommitCheck(NamedTuple):
+    """Whether a member may commit offsets: in no partition if ``code`` is an error, else as ``of_partition`` says."""
+
+    code: ErrorCode
+    of_partition: PartitionCheck | None = None
+
+    def of(self, topic_id: UUID, number: int) -> ErrorCode:
+        """Whether the member may commit in this partition."""
+        return self.code or (ErrorCode.NONE if self.of_partition is None else self.of_partition(topic_id, number))
 
 
 class GroupType(enum.Enum):
@@ -44,8 +60,13 @@ class Group(Protocol):
     def is_empty(self) -> bool:
         """Whether it has no members, so that it may be deleted."""
 
-    def check_commit(self, member_id: str, instance_id: str | None, generation_id: int, api_version: int) -> None:
-        """Whether this member may commit offsets, with its generation or member epoch. Raises RemoteError."""
+    def check_commit(
+        self, member_id: str, instance_id: str | None, generation_id: int, api_version: int
+    ) -> PartitionCheck | None:
+        """Whether this member may commit offsets, with its generation or member epoch. Raises RemoteError.
+
+        Returns a check of each partition, None where every partition may be committed.
+        """
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Whether this member may see committed offsets; who names no member may. Raises RemoteError."""

@@ -1,7 +1,7 @@
-"""AlterConfigs (33), versions 0–2: replaces all configs of a topic, a group or the node by those that are given.
+"""AlterConfigs (33), versions 0–2: replaces all configs of a topic, a group, client metrics or the node by those given.
 
 Durable when answered; ``validate_only`` changes nothing. Of the node's settings only those can be given that may change
-while it runs (INVALID_REQUEST). Deliberate: configs of client metrics and loggers are not kept: INVALID_REQUEST.
+while it runs (INVALID_REQUEST). Deliberate: configs of loggers are not kept: INVALID_REQUEST.
 """
 
 from __future__ import annotations

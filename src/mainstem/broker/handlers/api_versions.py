@@ -16,6 +16,7 @@ from mainstem.broker.api import Api
 from mainstem.broker.api_features import features
 from mainstem.broker.call import Call
 from mainstem.broker.node import Node
+from mainstem.broker.security.session import NO_SESSION
 from mainstem.protocol.apis import OWN_APIS, OWN_CLIENT
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import api_versions as messages
@@ -30,6 +31,8 @@ def handle(node: Node, call: Call) -> messages.ApiVersionsResponse:
     names = (body.client_software_name, body.client_software_version)
     if call.api_version >= _NAMED_FROM and not all(map(_NAME.fullmatch, names)):
         return messages.ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+    if call.session is not NO_SESSION:
+        call.session.client_software = names
     response = _response(node, ErrorCode.NONE, lists_own=body.client_software_name == OWN_CLIENT)
     listed = [each for each in features(node.apis) if each.first > 0 or call.api_version >= _LEVEL_0_FROM]
     response.supported_features = [

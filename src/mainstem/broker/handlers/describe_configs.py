@@ -1,7 +1,7 @@
-"""DescribeConfigs (32), versions 1–4: every config of a topic, a group or the node, with default, type, source
-and doc. A group need not be there.
+"""DescribeConfigs (32), versions 1–4: every config of a topic, a group, client metrics or the node, with default,
+type, source and doc. A group or a subscription to client metrics need not be there.
 
-Deliberate: configs of client metrics and loggers are not kept: INVALID_REQUEST.
+Deliberate: configs of loggers are not kept: INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from mainstem.broker.configs.config_entries import (
     ConfigEntry,
     ConfigResourceType,
     broker_entries,
+    client_metrics_entries,
     group_entries,
     topic_entries,
 )
@@ -51,6 +52,8 @@ def _entries(node: Node, asked: messages.DescribeConfigsResource) -> Iterable[Co
         return topic_entries(node.configs, node.topics.find(asked.resource_name).configs)
     if asked.resource_type == ConfigResourceType.GROUP:
         return group_entries(node.configs, node.group_configs, asked.resource_name)
+    if asked.resource_type == ConfigResourceType.CLIENT_METRICS:
+        return client_metrics_entries(node.telemetry.configs.overrides(asked.resource_name))
     if asked.resource_type == ConfigResourceType.BROKER:
         node.configs.overrides(asked.resource_name)  # refuses another node's
         return broker_entries(node.configs, asked.resource_name)

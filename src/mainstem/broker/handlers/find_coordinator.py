@@ -1,7 +1,9 @@
 """FindCoordinator (10), versions 0–6: the coordinator of a group (of any type), a transactional id or the state of a
 share partition; it is always this node.
 
-A share partition's key (type 2, from version 6) is GROUP:TOPIC_ID:PARTITION; another one is INVALID_REQUEST.
+A share partition's key (type 2, from version 6) is GROUP:TOPIC_ID:PARTITION; another one is INVALID_REQUEST. The first
+request creates the internal topic that keeps such keys, so that clients see it in Metadata. Kafka answers that request
+with COORDINATOR_NOT_AVAILABLE, because it creates the topic later. Here the topic exists when the answer leaves.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.node import Node
 from mainstem.broker.slices import Slices
+from mainstem.broker.storage.topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
+from mainstem.errors import MainstemError
 from mainstem.log.partition.checkpoints import decode_uuid
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -22,6 +26,7 @@ _TRANSACTION: Final = 1
 _SHARE: Final = 2
 _SHARE_FROM: Final = 6
 _MANY_FROM: Final = 4
+_TOPICS: Final = {_GROUP: OFFSETS_TOPIC, _TRANSACTION: TRANSACTIONS_TOPIC, _SHARE: SHARE_STATE_TOPIC}
 _UUID_LENGTH: Final = 22
 
 
@@ -48,6 +53,11 @@ def _find(node: Node, call: Call, key_type: int, key: str) -> Coordinator:
         return Coordinator(
             key=key, node_id=-1, host="", port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message=message
         )
+    try:
+        node.topics.ensure_internal(_TOPICS[key_type])
+    except MainstemError as error:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE  # clients ask again
+        return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=str(error))
     host, port = call.advertised
     return Coordinator(
         key=key, node_id=node.node_id, host=host, port=port, error_code=ErrorCode.NONE, error_message=None

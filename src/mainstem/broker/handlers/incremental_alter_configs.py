@@ -1,8 +1,8 @@
-"""IncrementalAlterConfigs (44), versions 0–1: sets, deletes, appends to and subtracts from configs of a topic, a group
-or the node.
+"""IncrementalAlterConfigs (44), versions 0–1: sets, deletes, appends to and subtracts from configs of a topic, a group,
+client metrics or the node.
 
 Durable when answered; ``validate_only`` changes nothing. Of the node's settings only those can be given that may change
-while it runs (INVALID_REQUEST). Deliberate: configs of client metrics and loggers are not kept: INVALID_REQUEST.
+while it runs (INVALID_REQUEST). Deliberate: configs of loggers are not kept: INVALID_REQUEST.
 """
 
 from __future__ import annotations

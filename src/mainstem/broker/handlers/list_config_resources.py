@@ -1,7 +1,7 @@
 """ListConfigResources (74), versions 0–1: the resources with configs: the topics, the groups with configs of their
-own, and this node.
+own, the subscriptions to client metrics, and this node. Version 0 lists the subscriptions alone.
 
-Deliberate: client metrics and loggers have no configs here: none are listed.
+Deliberate: loggers have no configs here: none are listed.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ def handle(node: Node, call: Call) -> messages.ListConfigResourcesResponse:
     if not wanted <= {int(kind) for kind in ConfigResourceType}:
         return messages.ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[])
     names: dict[ConfigResourceType, list[str]] = {
+        ConfigResourceType.CLIENT_METRICS: sorted(node.telemetry.configs.names()),
         ConfigResourceType.GROUP: sorted(node.group_configs.group_ids()),
         ConfigResourceType.BROKER: [str(node.node_id)],
         ConfigResourceType.TOPIC: sorted(topic.name for topic in node.topics.all()),

@@ -1,7 +1,8 @@
 """OffsetCommit (8), versions 2–10: stores a group's offsets; answered when they are durable.
 
 An unknown partition or too long metadata is refused alone; the other offsets are stored with their metadata. Errors of
-the group or the member are reported for all existing partitions.
+the group or the member are reported for all existing partitions, as is an older member epoch at which the member did
+not have one of them (KIP-1251).
 A long request is appended in pieces of some hundred offsets; the member is checked before each. The answer waits once
 for all of them, and each partition's code says whether its own offset is stored.
 ``retention_time_ms`` (versions 2–4) says when an offset expires; else the node's ``offsets.retention.minutes`` do.
@@ -18,6 +19,7 @@ from mainstem.broker.access.guards import on_topics
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code, refusal
+from mainstem.broker.groups.group_types import CommitCheck
 from mainstem.broker.groups.records import CommittedOffset
 from mainstem.broker.node import Node
 from mainstem.broker.slices import in_pieces, in_turns
@@ -34,6 +36,7 @@ from mainstem.protocol.messages.offset_commit import (
 )
 
 _BY_ID_FROM: Final = 10
+_UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 Place: TypeAlias = "tuple[str, int]"
 Answers: TypeAlias = "dict[Place, list[OffsetCommitResponsePartition]]"
 """The answers to the offsets that are not refused, by topic and partition; a request may repeat a partition."""
@@ -41,7 +44,8 @@ Answers: TypeAlias = "dict[Place, list[OffsetCommitResponsePartition]]"
 
 async def handle(node: Node, call: Call) -> OffsetCommitResponse:
     body: OffsetCommitRequest = call.body
-    code = _check_member(node, call)
+    check = _check_member(node, call)
+    code = ErrorCode.NONE
     kept: dict[Place, CommittedOffset] = {}
     answers: Answers = {}
     topics = []
@@ -49,13 +53,19 @@ async def handle(node: Node, call: Call) -> OffsetCommitResponse:
         topic, unknown = _find(node, call.api_version, asked)
         partitions = []
         async for item in in_turns(asked.partitions):
-            answer = _find_partition(topic, unknown, item) or code or _check_metadata(node, item)
+            answer = _find_partition(topic, unknown, item) or check.code or _check_metadata(node, item)
             partitions.append(OffsetCommitResponsePartition(partition_index=item.partition_index, error_code=answer))
             if topic is not None and answer is ErrorCode.NONE:
                 place = (topic.name, item.partition_index)
                 kept[place] = _committed(node, topic, body.retention_time_ms, item)
                 answers.setdefault(place, []).append(partitions[-1])
+                code = code or check.of(topic.topic_id, item.partition_index)
         topics.append(OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
+    if code:  # as in Kafka, one partition that the member had not at its epoch refuses the others, too
+        known = (each for topic in topics for each in topic.partitions if each.error_code not in _UNKNOWN)
+        for each in known:
+            each.error_code = code
+        return OffsetCommitResponse(topics=topics)
     unstored = await _append(node, call, kept, answers)
     if len(unstored) < len(kept):
         try:
@@ -73,10 +83,13 @@ async def _append(node: Node, call: Call, kept: Mapping[Place, CommittedOffset],
         for number, piece in enumerate(in_pieces(list(kept.items()))):
             if number:
                 await asyncio.sleep(0)
-            if kept and (code := _check_member(node, call)):
-                raise refusal(code)
+            check = _check_member(node, call)
+            if kept and check.code:
+                raise refusal(check.code)
             # What a topic that was deleted meanwhile had is gone, as if the deletion had come after this request.
             held = {place: each for place, each in piece if node.topics.by_id(each.topic_id)}
+            if code := next(filter(None, (check.of(each.topic_id, place[1]) for place, each in held.items())), None):
+                raise refusal(code)
             if held:
                 node.groups.append_offsets(group_id, held)
             unstored.difference_update(place for place, _ in piece)
@@ -85,7 +98,7 @@ async def _append(node: Node, call: Call, kept: Mapping[Place, CommittedOffset],
     return unstored
 
 
-def _check_member(node: Node, call: Call) -> ErrorCode:
+def _check_member(node: Node, call: Call) -> CommitCheck:
     body: OffsetCommitRequest = call.body
     return node.groups.check_commit(
         body.group_id,

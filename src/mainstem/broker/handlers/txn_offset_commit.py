@@ -8,6 +8,7 @@ A long request is written in pieces; the transaction makes all of them count at 
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Final
 
 from mainstem.broker.access.acls import Operation, ResourceType
@@ -15,6 +16,7 @@ from mainstem.broker.access.guards import in_turn, on_topics
 from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import coordinator_code, refusal
+from mainstem.broker.groups.group_types import CommitCheck
 from mainstem.broker.groups.offsets.transactional_offsets import as_in_transaction
 from mainstem.broker.groups.records import CommittedOffset
 from mainstem.broker.node import Node
@@ -50,7 +52,9 @@ async def handle(node: Node, call: Call) -> messages.TxnOffsetCommitResponse:
     if kept:
         try:
             for piece in in_pieces(list(kept.items())):
-                await _commit(node, call.api_version, body, dict(piece))
+                refused = await _commit(node, call.api_version, body, dict(piece))
+                if refused:
+                    _refuse(response, ErrorCode.ILLEGAL_GENERATION, refused)
         except MainstemError as error:
             _refuse(response, coordinator_code(error, knows_fenced=False))  # in no version, as in Kafka
     return response
@@ -58,35 +62,40 @@ async def handle(node: Node, call: Call) -> messages.TxnOffsetCommitResponse:
 
 async def _commit(
     node: Node, version: int, body: messages.TxnOffsetCommitRequest, kept: dict[tuple[str, int], CommittedOffset]
-) -> None:
-    """Raises RemoteError, and the log's errors."""
+) -> set[tuple[str, int]]:
+    """Return the partitions that the member may not commit. Raises RemoteError, and the log's errors."""
     producer = ProducerIdAndEpoch(body.producer_id, body.producer_epoch)
-    _check_member(node, body)
+    check = _check_member(node, body)
     partition = node.groups.log.partition(body.group_id).topic_partition
     admission = node.transactions.admit(body.transactional_id, producer, [partition], adds=version >= _ADDS_FROM)
     if admission.wait is not None:
         await node.commit.durable(*admission.wait)
-        _check_member(node, body)
+        check = _check_member(node, body)
         admission = node.transactions.admit(body.transactional_id, producer, [partition], adds=False)
     code = admission.codes[partition]
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < _ABORTABLE_FROM:
         code = ErrorCode.INVALID_TXN_STATE
     if code:
         raise refusal(code)
-    node.groups.ensure_group(body.group_id)
-    await node.groups.transactional.commit(body.group_id, body.producer_id, body.producer_epoch, kept)
+    refused = {place for place, each in kept.items() if check.of(each.topic_id, place[1])}
+    kept = {place: each for place, each in kept.items() if place not in refused}
+    if kept:
+        node.groups.ensure_group(body.group_id)
+        await node.groups.transactional.commit(body.group_id, body.producer_id, body.producer_epoch, kept)
+    return refused
 
 
-def _check_member(node: Node, body: messages.TxnOffsetCommitRequest) -> None:
+def _check_member(node: Node, body: messages.TxnOffsetCommitRequest) -> CommitCheck:
     """Raise RemoteError when the member may not commit. A request without a member may, as before KIP-447."""
-    code = node.groups.log.refusal(body.group_id)
+    code, of_partition = node.groups.log.refusal(body.group_id), None
     if not code and (body.generation_id >= 0 or body.member_id or body.group_instance_id is not None):
         checked = node.groups.check_commit(
             body.group_id, body.member_id, body.group_instance_id, body.generation_id, _NEWEST_COMMIT
         )
-        code = as_in_transaction(checked)
+        code, of_partition = as_in_transaction(checked.code), checked.of_partition
     if code:
         raise refusal(code)
+    return CommitCheck(code, of_partition)
 
 
 def _check(node: Node, topic: Topic | None, item: messages.TxnOffsetCommitRequestPartition) -> ErrorCode:
@@ -107,10 +116,14 @@ def _committed(node: Node, topic: Topic, item: messages.TxnOffsetCommitRequestPa
     )
 
 
-def _refuse(response: messages.TxnOffsetCommitResponse, code: ErrorCode) -> None:
+def _refuse(
+    response: messages.TxnOffsetCommitResponse, code: ErrorCode, only: Container[tuple[str, int]] | None = None
+) -> None:
+    """Set the code of the partitions without one: of all, or of these."""
     for topic in response.topics:
         for partition in topic.partitions:
-            partition.error_code = partition.error_code or code
+            if only is None or (topic.name, partition.partition_index) in only:
+                partition.error_code = partition.error_code or code
 
 
 API = Api(

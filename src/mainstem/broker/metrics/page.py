@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from mainstem.broker.groups.coordinator import GroupCoordinator
     from mainstem.broker.metrics.meters import Meters
     from mainstem.broker.server import Broker
+    from mainstem.broker.share.dead_letters.letter_writer import LetterWriter
     from mainstem.broker.storage.delayed_fetch import DelayedFetches
     from mainstem.broker.storage.fetch_sessions import FetchSessions
+    from mainstem.broker.telemetry.telemetry import Telemetry
     from mainstem.log.partition.partition_log import PartitionLog
 
 _SLICE: Final = 256
@@ -67,8 +69,11 @@ async def metrics_page(broker: Broker) -> AsyncIterator[str]:
         for family in families:
             yield family
         await asyncio.sleep(0)
-    for family in _groups(node.groups, partitions, most):
-        yield family
+    letters = node.share.partitions.letters
+    for families in (_groups(node.groups, partitions, most), _letters(letters), _telemetry(node.telemetry)):
+        for family in families:
+            yield family
+        await asyncio.sleep(0)
 
 
 def _process() -> Iterator[str]:
@@ -229,6 +234,24 @@ def _groups(groups: GroupCoordinator, partitions: Sequence[_Partition], most: in
         return
     samples: list[Sample] = [({"group": group, "topic": topic}, lag) for (group, topic), lag in lags.items()]
     yield gauge("mainstem_group_topic_lag_records", "Records of a topic that a group has yet to read.", samples)
+
+
+def _letters(letters: LetterWriter) -> Iterator[str]:
+    yield counter("mainstem_share_dead_letters_total", "Dead letters of share groups.", _one(letters.written))
+    yield counter("mainstem_share_dead_letters_failed_total", "Those that were not written.", _one(letters.failed))
+
+
+def _telemetry(telemetry: Telemetry) -> Iterator[str]:
+    received = telemetry.received
+    yield gauge("mainstem_telemetry_clients", "Clients that ask for subscriptions.", _one(len(telemetry.instances)))
+    yield counter("mainstem_telemetry_pushes_total", "Pushes of clients' metrics.", _one(telemetry.pushes))
+    yield counter("mainstem_telemetry_refused_total", "Pushes that were refused.", _one(telemetry.refused_pushes))
+    yield counter("mainstem_telemetry_left_out_total", "Points that are not shown.", _one(received.left_out))
+    for name, family in received.families():
+        samples: list[Sample] = [
+            ({"instance": instance_id, **dict(labels)}, value) for (instance_id, labels), value in family.values.items()
+        ]
+        yield (counter if family.is_counter else gauge)(name, "Sent by clients (KIP-714).", samples)
 
 
 def _one(value: float) -> list[Sample]:

@@ -114,6 +114,7 @@ class Connection(asyncio.BufferedProtocol):
             self._session = self._security.session(self._listener, self._transport)
         except AuthenticationError as error:
             self.close(str(error))
+        self._session.client_port = int(peer[1])
         self._authentication = self._session.authentication
         if self._authentication is not None:
             self._receiver.frame_bytes_max = self._authentication.settings.frame_bytes_max

@@ -6,6 +6,7 @@
 * ``local_users``: users of a data directory that no process has open
 * ``principal``: a principal: kind and name
 * ``sasl``: the SASL exchange of one connection
+* ``oauth``, ``oauth_keys``: OAUTHBEARER tokens, and the keys of their issuer
 * ``session``: the principal and the address of a connection
 * ``listeners``: addresses to listen on and their security protocols
 """

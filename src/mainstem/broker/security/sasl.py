@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from mainstem.broker.security.credentials import Credentials
+from mainstem.broker.security.oauth import OAUTHBEARER, OauthTokens, remaining_ms
 from mainstem.broker.security.principal import ANONYMOUS, USER, Principal
 from mainstem.clock import Clock
 from mainstem.errors import AuthenticationError, FrameError
@@ -25,13 +26,14 @@ from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.scram import MECHANISMS, ScramServer, is_password
 
 PLAIN: Final = "PLAIN"
-SASL_MECHANISMS: Final = (*MECHANISMS, PLAIN)
+SASL_MECHANISMS: Final = (*MECHANISMS, PLAIN, OAUTHBEARER)
 
 
 @dataclass(frozen=True, slots=True)
 class SaslSettings:
     """The settings that all connections of a node share. A session of 0 ms never ends.
 
+    ``tokens`` checks tokens, in ``token_threads``, where OAUTHBEARER is enabled.
     ``hashing`` are the threads that hash passwords. They are few and do no other work, so a flood of logins delays only
     logins.
     """
@@ -42,6 +44,8 @@ class SaslSettings:
     frame_bytes_max: int
     timeout_s: float
     hashing: Executor
+    tokens: OauthTokens | None = None
+    token_threads: Executor | None = None
 
 
 class SaslState(enum.Enum):
@@ -89,9 +93,7 @@ class Authentication:
 
     def choose(self, mechanism: str, version: int) -> ErrorCode:
         """Process SaslHandshake: the client names its mechanism."""
-        may_choose = self.state is SaslState.CHOOSING or (
-            self.state is SaslState.DONE and self.settings.session_ms_max > 0
-        )
+        may_choose = self.state is SaslState.CHOOSING or (self.state is SaslState.DONE and self._ends_s is not None)
         if not may_choose:
             return ErrorCode.ILLEGAL_SASL_STATE
         if mechanism not in self.settings.mechanisms:
@@ -113,6 +115,8 @@ class Authentication:
             if self._mechanism == PLAIN:
                 user = await self._prove_plain(token)
                 return self._proven(user, b"")
+            if self._mechanism == OAUTHBEARER:
+                return await self._prove_by_token(token)
             return self._prove_scram(token)
         except AuthenticationError:
             self.state = SaslState.FAILED
@@ -140,13 +144,21 @@ class Authentication:
             raise AuthenticationError("the user or the password is wrong")
         return user
 
-    def _proven(self, user: str, token: bytes) -> SaslProgress:
+    async def _prove_by_token(self, token: bytes) -> SaslProgress:
+        """The token's user, for as long as the token is valid."""
+        if self.settings.tokens is None:
+            raise AuthenticationError("OAUTHBEARER is not enabled")
+        loop = asyncio.get_running_loop()
+        proven = await loop.run_in_executor(self.settings.token_threads, self.settings.tokens.check, token)
+        return self._proven(proven.user, b"", remaining_ms(proven))
+
+    def _proven(self, user: str, token: bytes, valid_ms: int = 0) -> SaslProgress:
+        """``valid_ms``: how long the proof is valid; 0 without an end."""
         principal = Principal(USER, user)
         if self.is_done and (principal, self._mechanism) != (self.principal, self._proven_by):
             raise AuthenticationError("a client must authenticate again as the same user, with the same mechanism")
         self.principal, self._proven_by = principal, self._mechanism
         self.state, self._scram, self.takes_bare_tokens = SaslState.DONE, None, False
-        session_ms = self.settings.session_ms_max
-        if session_ms:
-            self._ends_s = self._clock.monotonic_s() + session_ms / 1000
+        session_ms = min(filter(None, (self.settings.session_ms_max, valid_ms)), default=0)
+        self._ends_s = self._clock.monotonic_s() + session_ms / 1000 if session_ms else None
         return SaslProgress(token, session_ms)

@@ -15,6 +15,7 @@ from mainstem.addresses import is_wildcard
 from mainstem.broker.security.certificates import Tls, principal_of
 from mainstem.broker.security.credentials import Credentials
 from mainstem.broker.security.listeners import Listener, Protocol
+from mainstem.broker.security.oauth import oauth_tokens
 from mainstem.broker.security.sasl import Authentication, SaslSettings
 from mainstem.broker.security.session import Session
 from mainstem.errors import ConfigError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("mainstem.broker")
 _HASHING_THREADS: Final = 2
+_TOKEN_THREADS: Final = 2
 
 
 class NodeSecurity:
@@ -36,6 +38,7 @@ class NodeSecurity:
         self.timeout_s = int(config.get("mainstem.authentication.timeout.ms")) / 1000
         self._clock = clock
         self._hashing = ThreadPoolExecutor(_HASHING_THREADS, thread_name_prefix="passwords")
+        self._token_threads = ThreadPoolExecutor(_TOKEN_THREADS, thread_name_prefix="tokens")
         self._rules = config.get("ssl.principal.mapping.rules")
         self._sasl = SaslSettings(
             mechanisms=config.get("sasl.enabled.mechanisms"),
@@ -44,9 +47,12 @@ class NodeSecurity:
             frame_bytes_max=min(config.get("sasl.server.max.receive.size"), config.get("socket.request.max.bytes")),
             timeout_s=self.timeout_s,
             hashing=self._hashing,
+            tokens=oauth_tokens(config),
+            token_threads=self._token_threads,
         )
         self._tls = Tls(config) if any(each.protocol.has_tls for each in config.all_listeners) else None
-        if any(each.protocol.has_sasl for each in config.all_listeners) and not self.credentials.users():
+        needs_users = any(each.protocol.has_sasl for each in config.all_listeners) and self._sasl.tokens is None
+        if needs_users and not self.credentials.users():
             _LOG.warning("there are no users yet: make one with mainstem users add NAME --data %s", config.data_dir)
 
     def context(self, listener: Listener) -> ssl.SSLContext | None:
@@ -67,8 +73,9 @@ class NodeSecurity:
         return Session(advertised)
 
     def close(self) -> None:
-        """End the threads; passwords that are being hashed are dropped."""
+        """End the threads; passwords and tokens that are being checked are dropped."""
         self._hashing.shutdown(wait=False, cancel_futures=True)
+        self._token_threads.shutdown(wait=False, cancel_futures=True)
 
     def renew_certificates(self) -> None:
         """Load certificates whose files have changed, for new connections; an error is logged once per change."""

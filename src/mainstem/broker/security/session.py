@@ -15,10 +15,11 @@ from mainstem.broker.security.sasl import Authentication
 class Session:
     """A connection's state. ``advertised`` is the address of the node that this client gets.
 
-    ``authentication`` is set on listeners that require a login.
+    ``authentication`` is set on listeners that require a login. ``client_software`` is the name and the version of the
+    client's library, as it says in ApiVersions.
     """
 
-    __slots__ = ("_at_end", "_principal", "advertised", "authentication")
+    __slots__ = ("_at_end", "_principal", "advertised", "authentication", "client_port", "client_software")
 
     def __init__(
         self,
@@ -28,6 +29,8 @@ class Session:
     ) -> None:
         self.advertised = advertised
         self.authentication = authentication
+        self.client_port = 0
+        self.client_software = ("", "")
         self._principal = principal
         self._at_end: dict[object, Callable[[], None]] = {}
 

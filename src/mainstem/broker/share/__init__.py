@@ -6,6 +6,7 @@
 * ``in_flight``: the records of a share partition that are being delivered
 * ``acquisition``: pure steps: acquire, acknowledge, release, time out
 * ``share_partition_manager``: runs these steps, and keeps the locks of members
+* ``dead_letters``: dead letters of records that were given up
 * ``batches``: the fetched batches that hold the acquired records
 * ``sessions``, ``acknowledging``: share sessions, and acknowledgements in requests
 * ``state_log``, ``state_records``: ``__share_group_state``

@@ -101,6 +101,7 @@ async def until_durable(share: Shares, key: SessionKey, outcomes: dict[SharedPar
     for partition, outcome in outcomes.items():
         if outcome.code == ErrorCode.NONE:
             try:
+                await share.partitions.letters.until_written(ShareKey(key.group_id, *partition))
                 await share.state.until_durable([ShareKey(key.group_id, *partition)])
             except MainstemError as error:
                 outcomes[partition] = Outcome(error_code(error), str(error))

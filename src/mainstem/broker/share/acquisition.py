@@ -47,6 +47,7 @@ class AcquisitionLimits:
     locks_max: int = 2000
     may_renew: bool = True
     reads_committed: bool = False
+    has_letters: bool = False
 
 
 class Extent(NamedTuple):
@@ -197,8 +198,8 @@ def _take_batch(work: _Acquisition, first: int, last: int) -> None:
 def _take_again(work: _Acquisition, run: Run) -> None:
     """A run that was given back. The more often that happened, the fewer of it are tried at once."""
     limit = work.limits.deliveries_max
-    if run.delivery_count >= limit:  # the limit was lowered since
-        work.archive(run)
+    if run.delivery_count >= limit:  # the limit was lowered since, or the process ended before its dead letter
+        work.changes.append(run.to(_exhausted(work.limits)))
         return
     size = run.size
     threshold = max(2, (limit + 1) // 2)
@@ -294,15 +295,20 @@ def _acknowledged(run: Run, type_: AcknowledgeType, limits: AcquisitionLimits, n
         return run.to(RecordState.ACKNOWLEDGED)
     if type_ is AcknowledgeType.RELEASE:
         return given_back(run, limits)
-    return run.to(_ARCHIVED)
+    is_rejected = type_ is AcknowledgeType.REJECT and limits.has_letters
+    return run.to(RecordState.REJECTED if is_rejected else _ARCHIVED)
 
 
 # ---- given back
 
 
 def given_back(run: Run, limits: AcquisitionLimits) -> Run:
-    """The run after its holder gave it back: available, or archived if it reached the limit of deliveries."""
-    return run.to(_ARCHIVED if run.delivery_count >= limits.deliveries_max else _AVAILABLE)
+    """The run after its holder gave it back: available, or given up if it reached the limit of deliveries."""
+    return run.to(_exhausted(limits) if run.delivery_count >= limits.deliveries_max else _AVAILABLE)
+
+
+def _exhausted(limits: AcquisitionLimits) -> RecordState:
+    return RecordState.EXHAUSTED if limits.has_letters else _ARCHIVED
 
 
 def release_member(state: InFlight, member_id: str, limits: AcquisitionLimits) -> list[Run]:

@@ -4,6 +4,8 @@
         ▲                    │  └────reject, gap──────────────► ARCHIVED
         └──release, time-out─┘───────the same, at the limit of deliveries──┘
 
+In a group with dead letters a record is REJECTED or EXHAUSTED before it is archived, until its letter is durable.
+
 Offsets of one state are kept in runs. Invariants, asserted where they could break:
 
 1. The runs lie end to end and cover ``[start_offset, end_offset)``. Offsets before it need no delivery; offsets
@@ -29,17 +31,32 @@ UNKNOWN_BATCH: Final = -1
 
 
 class RecordState(enum.IntEnum):
-    """The states, by the numbers that Kafka writes. ACQUIRED is never written: it ends with the process."""
+    """The states, by the numbers that Kafka writes. Those in memory alone end with the process.
+
+    REJECTED (by its member) and EXHAUSTED (at the limit of deliveries) wait for their dead letters; Kafka's ARCHIVING.
+    """
 
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
+    REJECTED = 3
     ARCHIVED = 4
+    EXHAUSTED = 5
 
     @property
     def is_terminal(self) -> bool:
         """Whether a record in this state is never delivered again."""
         return self is RecordState.ACKNOWLEDGED or self is RecordState.ARCHIVED
+
+    @property
+    def awaits_letter(self) -> bool:
+        """Whether a record in this state is archived when its dead letter is written."""
+        return self is RecordState.REJECTED or self is RecordState.EXHAUSTED
+
+    @property
+    def written(self) -> RecordState:
+        """The state as the log keeps it: AVAILABLE for those in memory alone."""
+        return RecordState.AVAILABLE if self is RecordState.ACQUIRED or self.awaits_letter else self
 
 
 _AVAILABLE: Final = RecordState.AVAILABLE
@@ -160,10 +177,10 @@ class InFlight:
         return position
 
     def written(self) -> InFlight:
-        """The state as the log keeps it: acquired records are available, with the delivery counted."""
+        """The state as the log keeps it: what is in memory alone is available, with the delivery counted."""
         runs: list[Run] = []
         for run in self.runs:
-            known = run.to(_AVAILABLE) if run.state is _ACQUIRED else run
+            known = run if run.state.written is run.state else run.to(run.state.written)
             _add(runs, known._replace(batch=UNKNOWN_BATCH))
         return InFlight(self.start_offset, tuple(runs))
 

@@ -16,6 +16,7 @@ from mainstem.broker.coordinator.timers import NEVER, GroupTimers
 from mainstem.broker.share import acquisition
 from mainstem.broker.share.acquisition import Acknowledgement, Acquired, AcquireMode, AcquireParams, AcquisitionLimits
 from mainstem.broker.share.batches import holding, read_batches
+from mainstem.broker.share.dead_letters.letter_writer import LetterWriter
 from mainstem.broker.share.in_flight import InFlight, RecordState, Run
 from mainstem.broker.share.state_log import SharePartition, ShareStateLog
 from mainstem.broker.share.state_records import ShareKey
@@ -58,8 +59,15 @@ class SharePartitionManager:
     """All share partitions of the node: which member holds which records, and until when."""
 
     def __init__(
-        self, topics: Topics, fetches: DelayedFetches, clock: Clock, configs: GroupConfigs, state: ShareStateLog
+        self,
+        topics: Topics,
+        fetches: DelayedFetches,
+        clock: Clock,
+        configs: GroupConfigs,
+        state: ShareStateLog,
+        letters: LetterWriter,
     ) -> None:
+        self.letters = letters
         self._topics = topics
         self._fetches = fetches
         self._clock = clock
@@ -69,8 +77,9 @@ class SharePartitionManager:
         self._timers = GroupTimers(clock, self._expire)
 
     def stop(self) -> None:
-        """Forget all timers."""
+        """Forget all timers, and dead letters that are being written."""
         self._timers.stop()
+        self.letters.stop()
 
     def limits(self, group_id: str) -> AcquisitionLimits:
         """The limits from the group's configs."""
@@ -80,6 +89,7 @@ class SharePartitionManager:
             locks_max=self._configs.get(group_id, "share.partition.max.record.locks"),
             may_renew=self._configs.get(group_id, "share.renew.acknowledge.enable"),
             reads_committed=self._configs.get(group_id, "share.isolation.level") == "read_committed",
+            has_letters=self.letters.wants_letters(group_id),
         )
 
     def lock_duration_ms(self, group_id: str) -> int:
@@ -115,7 +125,7 @@ class SharePartitionManager:
             state = partition.in_flight
         now_s = self._clock.monotonic_s()
         if state.next_deadline_s <= now_s:
-            self._state.change(partition, acquisition.expire(state, now_s, self.limits(partition.key.group_id)))
+            self._change(partition, acquisition.expire(state, now_s, self.limits(partition.key.group_id)))
 
     def cut_to(self, partition: SharePartition, log: PartitionLog) -> None:
         """Forget what is said of offsets that the log has no records for: it lost its end in a power cut, which a topic
@@ -153,7 +163,7 @@ class SharePartitionManager:
             runs, acquired = acquisition.acquire(state, offset, [batch.extent for batch in batches], params, limits)
             if not runs:
                 break
-            self._state.change(partition, runs)
+            self._change(partition, runs)
             if acquired:
                 self._watch(partition)
                 return ShareAcquiredRecords(holding(batches, acquired), acquired)
@@ -174,7 +184,7 @@ class SharePartitionManager:
         limits = replace(limits, may_renew=limits.may_renew and may_renew)
         before = partition.in_flight
         runs = acquisition.acknowledge(before, member_id, batches, limits, self._clock.monotonic_s())
-        self._state.change(partition, runs)
+        self._change(partition, runs)
         self._watch(partition)
         if before.size >= limits.locks_max or any(run.state is RecordState.AVAILABLE for run in runs):
             self._fetches.wake(log)
@@ -210,15 +220,40 @@ class SharePartitionManager:
         if not runs:
             return True
         try:
-            self._state.change(partition, runs)
+            self._change(partition, runs)
         except MainstemError as error:
             _LOG.warning("%s: released records could not be written: %s", partition.key.text, error)
             return False
+        self._wake(partition)
+        return True
+
+    def _wake(self, partition: SharePartition) -> None:
+        """Wake the fetches that wait for records of this partition."""
         topic = self._topics.by_id(partition.key.topic_id)
         for log in topic.partitions.opened() if topic is not None else ():
             if log.topic_partition.partition == partition.key.partition:
                 self._fetches.wake(log)
-        return True
+
+    # ---- changes
+
+    def _change(self, partition: SharePartition, runs: Sequence[Run]) -> None:
+        """Apply the result of a step, and begin the dead letters that it asks for. Raises the log's errors."""
+        self._state.change(partition, runs)
+        waiting = [run for run in runs if run.state.awaits_letter]
+        if waiting:
+            self.letters.write(partition.key, waiting, lambda written: self._archive(partition, written))
+
+    def _archive(self, partition: SharePartition, written: Iterable[Run]) -> None:
+        """Archive records whose dead letters are written; those that an admin reset meanwhile stay."""
+        if self._state.get(partition.key) is not partition:
+            return  # it was removed
+        runs = [
+            held.to(RecordState.ARCHIVED)
+            for run in written
+            for held in partition.in_flight.within(run.first, run.last)
+            if held.state is run.state
+        ]
+        self._give_back(partition, runs)
 
 
 def _is_full(state: InFlight, offset: int, limits: AcquisitionLimits) -> bool:

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from mainstem.broker.coordinator.coordinator_log import CoordinatorLog
 from mainstem.broker.error_codes import refusal
-from mainstem.broker.share.in_flight import InFlight, RecordState, Run
+from mainstem.broker.share.in_flight import InFlight, Run
 from mainstem.broker.share.state_records import (
     Epochs,
     ShareKey,
@@ -208,4 +208,4 @@ def _is_unwritten(runs: Sequence[Run], before: InFlight, after: InFlight) -> boo
     """Whether nothing changes that the log knows: locks are in memory alone."""
     if before == after:
         return True
-    return all(run.state is RecordState.ACQUIRED for run in runs) and before.written() == after.written()
+    return all(run.state.written is not run.state for run in runs) and before.written() == after.written()

@@ -132,7 +132,7 @@ def _batches(runs: Iterable[Run]) -> list[messages.StateBatch]:
         messages.StateBatch(
             first_offset=run.first,
             last_offset=run.last,
-            delivery_state=RecordState.AVAILABLE if run.state is RecordState.ACQUIRED else run.state,
+            delivery_state=run.state.written,
             delivery_count=run.delivery_count,
         )
         for run in runs
@@ -142,7 +142,7 @@ def _batches(runs: Iterable[Run]) -> list[messages.StateBatch]:
 def _runs(batches: Iterable[messages.StateBatch]) -> list[Run]:
     try:
         return [
-            Run(batch.first_offset, batch.last_offset, RecordState(batch.delivery_state), batch.delivery_count)
+            Run(batch.first_offset, batch.last_offset, RecordState(batch.delivery_state).written, batch.delivery_count)
             for batch in batches
         ]
     except ValueError as error:

@@ -59,6 +59,8 @@ _TABLE: Mapping[tuple[str, ConfigType, str | int], str] = {
     "cut may lose it",
     ("flush.messages", long(1), INT64_MAX): "Kafka's fsync interval in records; flush=commit syncs before each "
     "acknowledgement",
+    ("errors.deadletterqueue.group.enable", BOOLEAN, "false"): "Whether share groups may write their dead letters to "
+    "the topic",
     ("flush.ms", long(0), INT64_MAX): "Kafka's fsync interval in time; flush=commit syncs before each acknowledgement",
     ("follower.replication.throttled.replicas", THROTTLED_REPLICAS, ""): _NO_REPLICAS,
     ("index.interval.bytes", whole(0), 4096): "About how many bytes of log are between two entries of the offset index",

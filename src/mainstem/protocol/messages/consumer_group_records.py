@@ -53,7 +53,7 @@ class ConsumerGroupTargetAssignmentMemberKey(Message, key=7, versions="0"):
 
 
 class TopicPartitions(Struct):
-    """TopicPartitions, a part of both assignment records."""
+    """TopicPartitions, a part of the target assignment."""
 
     topic_id: uuid.UUID = uuid_()
     partitions: Sequence[int] = array("int32")
@@ -68,12 +68,20 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message, key=8, versions="0"):
     member_id: str = string()
 
 
+class CurrentTopicPartitions(Struct):
+    """TopicPartitions of the current assignment. ``assignment_epochs``: one for each partition, or none (KIP-1251)."""
+
+    topic_id: uuid.UUID = uuid_()
+    partitions: Sequence[int] = array("int32")
+    assignment_epochs: Sequence[int] | None = array("int32", default=(), nullable="0+", tag=0)
+
+
 class ConsumerGroupCurrentMemberAssignmentValue(Message, key=8, versions="0", flexible="0+"):
     member_epoch: int = int32()
     previous_member_epoch: int = int32()
     state: int = int8()
-    assigned_partitions: Sequence[TopicPartitions] = array(TopicPartitions)
-    partitions_pending_revocation: Sequence[TopicPartitions] = array(TopicPartitions)
+    assigned_partitions: Sequence[CurrentTopicPartitions] = array(CurrentTopicPartitions)
+    partitions_pending_revocation: Sequence[CurrentTopicPartitions] = array(CurrentTopicPartitions)
 
 
 class ConsumerGroupRegularExpressionKey(Message, key=16, versions="0"):

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -26,7 +27,7 @@ from mainstem.broker.coordinator.timers import NEVER
 from mainstem.broker.error_codes import refusal
 from mainstem.broker.groups.consumer.assignors import Assignment
 from mainstem.broker.groups.consumer.consumer_records import epoch_tombstone, pattern_tombstone, target_epoch_tombstone
-from mainstem.broker.groups.group_types import GroupType
+from mainstem.broker.groups.group_types import GroupType, PartitionCheck
 from mainstem.broker.groups.member_bytes import HeldMetadata
 from mainstem.protocol.errors import ErrorCode
 
@@ -49,7 +50,10 @@ class MemberState(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """One member. ``assigned`` is what it may consume; ``pending_revocation`` what it has still to give up."""
+    """One member. ``assigned`` is what it may consume; ``pending_revocation`` what it has still to give up.
+
+    ``assignment_epochs`` has the member epoch at which it got a partition; one without an entry came at its epoch now.
+    """
 
     member_id: str
     instance_id: str | None = None
@@ -65,6 +69,7 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: Assignment = field(default_factory=dict)
     pending_revocation: Assignment = field(default_factory=dict)
+    assignment_epochs: Mapping[Owner, int] = field(default_factory=dict)
 
     @property
     def held(self) -> HeldMetadata:
@@ -88,6 +93,22 @@ class ConsumerMember:
         if epoch == self.member_epoch:
             return self
         return replace(self, member_epoch=epoch, previous_member_epoch=self.member_epoch)
+
+    def with_epochs(self, known: Mapping[Owner, int]) -> ConsumerMember:
+        """The member with the epochs of its partitions: the known ones, and its epoch now for those that are new."""
+        epochs = {partition: known.get(partition, self.member_epoch) for partition in self.owned()}
+        return self if epochs == self.assignment_epochs else replace(self, assignment_epochs=epochs)
+
+    def fresh(self) -> ConsumerMember:
+        """The member with partitions at which it may commit from any epoch on, as it is about to join again."""
+        return replace(self, assignment_epochs=dict.fromkeys(self.owned(), 0))
+
+    def check_older_commit(self, epoch: int, topic_id: UUID, number: int) -> ErrorCode:
+        """Whether it may commit at an epoch before its own: it had the partition then, and has it still (KIP-1251)."""
+        partition = topic_id, number
+        owns = any(number in held.get(topic_id, ()) for held in (self.assigned, self.pending_revocation))
+        is_its_own = owns and epoch >= self.assignment_epochs.get(partition, self.member_epoch)
+        return ErrorCode.NONE if is_its_own else ErrorCode.STALE_MEMBER_EPOCH
 
 
 class MatchedTopics(NamedTuple):
@@ -140,15 +161,23 @@ class ConsumerGroup:
     def is_empty(self) -> bool:
         return not self.members
 
-    def check_commit(self, member_id: str, instance_id: str | None, generation_id: int, api_version: int) -> None:
-        """Whether this member may commit offsets: at its epoch; without members anyone may. Raises RemoteError."""
+    def check_commit(
+        self, member_id: str, instance_id: str | None, generation_id: int, api_version: int
+    ) -> PartitionCheck | None:
+        """Whether this member may commit offsets: at its epoch, or before it what it had then already (KIP-1251).
+
+        Without members anyone may. Raises RemoteError.
+        """
         if generation_id < 0 and not self.members:
-            return
+            return None
         member = self.member(member_id)
         if api_version < _EPOCHS_IN_COMMIT_FROM:
             raise refusal(ErrorCode.UNSUPPORTED_VERSION)
-        if generation_id != member.member_epoch:
+        if generation_id > member.member_epoch:
             raise refusal(ErrorCode.STALE_MEMBER_EPOCH)
+        if generation_id == member.member_epoch:
+            return None
+        return partial(member.check_older_commit, generation_id)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Whether this member may see committed offsets. Raises RemoteError."""

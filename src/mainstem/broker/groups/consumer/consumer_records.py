@@ -110,8 +110,8 @@ def current_record(group_id: str, member: ConsumerMember) -> StateRecord:
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_member_epoch,
         state=member.state,
-        assigned_partitions=_partitions(member.assigned),
-        partitions_pending_revocation=_partitions(member.pending_revocation),
+        assigned_partitions=_current(member, member.assigned),
+        partitions_pending_revocation=_current(member, member.pending_revocation),
     )
     key = kafka.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id)
     return _record(key, value)
@@ -132,6 +132,19 @@ def pattern_tombstone(group_id: str, pattern: str) -> StateRecord:
 
 def _partitions(assignment: Assignment) -> list[kafka.TopicPartitions]:
     return [kafka.TopicPartitions(topic_id=id_, partitions=sorted(assignment[id_])) for id_ in sorted(assignment)]
+
+
+def _current(member: ConsumerMember, assignment: Assignment) -> list[kafka.CurrentTopicPartitions]:
+    return [
+        kafka.CurrentTopicPartitions(
+            topic_id=topic_id,
+            partitions=sorted(numbers),
+            assignment_epochs=[
+                member.assignment_epochs.get((topic_id, number), member.member_epoch) for number in sorted(numbers)
+            ],
+        )
+        for topic_id, numbers in sorted(assignment.items())
+    ]
 
 
 def _record(key: Message, value: Message | None) -> StateRecord:

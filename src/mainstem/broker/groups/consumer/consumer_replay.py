@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
+from uuid import UUID
 
 from mainstem.broker.groups.consumer.assignors import Assignment
 from mainstem.broker.groups.consumer.consumer_group import (
@@ -76,9 +77,8 @@ def _current(group: ConsumerGroup, key: Any, value: Any) -> None:
     if value is None:
         # It comes before the member's own tombstone; what it had is free from here on.
         if member is not None:
-            group.members[key.member_id] = replace(
-                member, member_epoch=0, previous_member_epoch=0, assigned={}, pending_revocation={}
-            )
+            without = replace(member, assigned={}, pending_revocation={}, assignment_epochs={})
+            group.members[key.member_id] = replace(without, member_epoch=0, previous_member_epoch=0)
         return
     try:
         state = MemberState(value.state)
@@ -92,11 +92,21 @@ def _current(group: ConsumerGroup, key: Any, value: Any) -> None:
         state=state,
         assigned=_assignment(value.assigned_partitions),
         pending_revocation=_assignment(value.partitions_pending_revocation),
+        assignment_epochs=_epochs([*value.assigned_partitions, *value.partitions_pending_revocation]),
     )
 
 
 def _assignment(items: Any) -> Assignment:
     return assignment_of((item.topic_id, item.partitions) for item in items)
+
+
+def _epochs(items: Any) -> dict[tuple[UUID, int], int]:
+    """The epochs of a member's partitions; records from before KIP-1251 have none."""
+    return {
+        (item.topic_id, number): epoch
+        for item in items
+        for number, epoch in zip(item.partitions, item.assignment_epochs or (), strict=False)
+    }
 
 
 def finish_replay(group: ConsumerGroup) -> None:

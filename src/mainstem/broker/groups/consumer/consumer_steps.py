@@ -223,7 +223,7 @@ def _find_static(step: Step, request: ConsumerGroupHeartbeatRequest, held_by: st
 def _replaced(step: Step, old: ConsumerMember, member_id: str) -> ConsumerMember:
     """A static member came back under another id: it goes on where it was."""
     group = step.group
-    member = replace(old, member_id=member_id, member_epoch=0, previous_member_epoch=0)
+    member = replace(old, member_id=member_id, member_epoch=0, previous_member_epoch=0).fresh()
     target = group.targets.get(old.member_id, _NOTHING)
     group.remove(old.member_id)
     group.put(member)
@@ -412,7 +412,7 @@ def _leave(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now: Co
     member = group.member(request.member_id)
     step = Step(group.copy(), now)
     if request.member_epoch == LEAVES_FOR_NOW:
-        away = replace(member, member_epoch=LEAVES_FOR_NOW, pending_revocation={})
+        away = replace(member, member_epoch=LEAVES_FOR_NOW, pending_revocation={}).fresh()
         step.group.put(away)
         step.group.revocations.pop(member.member_id, None)
         step.records.append(records.current_record(group.group_id, away))

@@ -30,6 +30,12 @@ class MemberTarget:
 
 def next_member(member: ConsumerMember, goal: MemberTarget, owned: Assignment | None) -> ConsumerMember:
     """The member after a heartbeat with ``owned``; the same one when it cannot go on yet."""
+    then = _next(member, goal, owned)
+    known = {each: member.assignment_epochs.get(each, member.member_epoch) for each in member.owned()}
+    return member if then is member else then.with_epochs(known)
+
+
+def _next(member: ConsumerMember, goal: MemberTarget, owned: Assignment | None) -> ConsumerMember:
     if member.state is MemberState.STABLE:
         if member.member_epoch != goal.epoch:
             return _towards(member, goal, owned)

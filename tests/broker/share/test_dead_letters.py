@@ -1,0 +1,201 @@
+"""Dead letters of share groups: which records get one, what it says, and that it is never lost."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mainstem.broker.share.dead_letters.letters import in_batches
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from mainstem.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from mainstem.record.reader import DecodedRecord, iter_records
+from mainstem.record.writer import NewRecord
+from tests.broker.harness import Client, running, with_broker
+from tests.broker.share.member import ACCEPT, REJECT, RELEASE, Member, begin_early, offsets, set_config
+
+TOPIC = "errors.deadletterqueue.topic.name"
+COPY = "errors.deadletterqueue.copy.record.enable"
+LETTERS = "dlq.t"
+
+
+async def create_letters(client: Client, *, partitions: int = 1, allowed: str = "true", **configs: str) -> None:
+    configs["errors.deadletterqueue.group.enable"] = allowed
+    pairs = [CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in configs.items()]
+    topic = CreatableTopic(name=LETTERS, num_partitions=partitions, replication_factor=1, assignments=(), configs=pairs)
+    answer = await client.request(CreateTopicsRequest(topics=[topic]), 7)
+    assert answer.topics[0].error_code == 0, answer
+
+
+async def member_with(client: Client, *values: bytes, partitions: int = 1, partition: int = 0) -> Member:
+    """A member of group g, whose dead letters go to ``LETTERS``; t has these values."""
+    await client.create_topic("t", partitions)
+    await client.produce("t", *values, partition=partition, keys=[b"k" + value for value in values])
+    await begin_early(client)
+    await set_config(client, TOPIC, LETTERS)
+    member = Member(client)
+    await member.join()
+    return member
+
+
+async def letters(client: Client, partition: int = 0) -> list[DecodedRecord]:
+    data = await client.fetch(LETTERS, 0, partition=partition)
+    assert data.error_code == 0
+    return list(iter_records(bytes(data.records)))
+
+
+def said(letter: DecodedRecord) -> dict[str, str]:
+    return {name.removeprefix("__dlq.errors."): (value or b"").decode() for name, value in letter.headers}
+
+
+@with_broker()
+async def test_a_rejected_record_gets_a_dead_letter_before_it_is_answered(client: Client) -> None:
+    await create_letters(client)
+    member = await member_with(client, b"0", b"1", b"2")
+    await member.acquire()
+    assert await member.acknowledge(0, 2, ACCEPT, REJECT, ACCEPT) == (0, 0)
+    (letter,) = await letters(client)
+    assert (letter.key, letter.value) == (None, None)
+    assert said(letter) == {
+        "topic": "t",
+        "partition": "0",
+        "offset": "1",
+        "group": "g",
+        "delivery.count": "1",
+        "message": "Offset rejected by client.",
+    }
+    assert await member.acquire() == []
+    assert await offsets(client) == {("t", 0): (3, 0)}
+
+
+@with_broker()
+async def test_a_record_at_the_limit_of_deliveries_gets_one_with_its_key_and_value(client: Client) -> None:
+    await create_letters(client)
+    member = await member_with(client, b"0", b"1")
+    await set_config(client, "share.delivery.count.limit", "2")
+    await set_config(client, COPY, "true")
+    assert await member.acquire(max_records=2) == [(0, 1, 1)]
+    await member.acknowledge(0, 1, RELEASE)
+    assert await member.acquire() == [(0, 1, 2)]
+    await member.acknowledge(0, 1, ACCEPT, RELEASE)
+    (letter,) = await letters(client)
+    assert (letter.key, letter.value) == (b"k1", b"1")
+    assert said(letter)["message"] == "Offset delivery count exceeded the threshold."
+    assert said(letter)["delivery.count"] == "2"
+    assert await offsets(client) == {("t", 0): (2, 0)}
+
+
+@with_broker()
+async def test_letters_keep_the_partition_of_their_records(client: Client) -> None:
+    await create_letters(client, partitions=2)
+    member = await member_with(client, b"0", partitions=4, partition=3)
+    await member.fetch(partitions=(3,))
+    assert await member.acknowledge(0, 0, REJECT, partition=3) == (0, 0)
+    assert [said(letter)["partition"] for letter in await letters(client, 1)] == ["3"]
+
+
+@with_broker()
+async def test_accepted_records_and_groups_without_a_topic_write_none(client: Client) -> None:
+    await create_letters(client)
+    member = await member_with(client, b"0", b"1")
+    await member.acquire()
+    await member.acknowledge(0, 0, ACCEPT)
+    await set_config(client, TOPIC, "")
+    await member.acknowledge(1, 1, REJECT)
+    assert await letters(client) == []
+
+
+@pytest.mark.parametrize("reason", ["missing", "not allowed", "prefix", "source"])
+def test_a_record_is_given_up_even_if_its_letter_cannot_be_written(reason: str, tmp_path: Path) -> None:
+    @with_broker()
+    async def scenario(client: Client) -> None:
+        if reason == "not allowed":
+            await create_letters(client, allowed="false")
+        member = await member_with(client, b"0")
+        if reason == "prefix":
+            await client.create_topic("other")
+        if reason in ("prefix", "source"):
+            await set_config(client, TOPIC, "other" if reason == "prefix" else "t")
+        await member.acquire()
+        assert await member.acknowledge(0, 0, REJECT) == (0, 0)
+        writer = client.broker.node.share.partitions.letters
+        assert (writer.written, writer.failed) == (0, 1)
+        assert await member.acquire() == []
+        assert await offsets(client) == {("t", 0): (1, 0)}
+
+    scenario(tmp_path=tmp_path)
+
+
+@with_broker()
+async def test_the_topic_is_created_and_the_prefix_changed_while_the_node_runs(client: Client) -> None:
+    changes = {
+        "errors.deadletterqueue.auto.create.topics.enable": "true",
+        "errors.deadletterqueue.topic.name.prefix": "bad-",
+    }
+    configs = [AlterableConfig(name=name, config_operation=0, value=value) for name, value in changes.items()]
+    resource = AlterConfigsResource(resource_type=4, resource_name="", configs=configs)
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    assert (await client.request(request, 1)).responses[0].error_code == 0
+    member = await member_with(client, b"0")
+    await set_config(client, TOPIC, "bad-letters")
+    await member.acquire()
+    assert await member.acknowledge(0, 0, REJECT) == (0, 0)
+    data = await client.fetch("bad-letters", 0)
+    assert len(list(iter_records(bytes(data.records)))) == 1
+
+
+@with_broker()
+async def test_names_that_no_topic_for_letters_can_have_are_refused(client: Client) -> None:
+    for name in ("__consumer_offsets", "a b"):
+        config = AlterableConfig(name=TOPIC, config_operation=0, value=name)
+        resource = AlterConfigsResource(resource_type=32, resource_name="g", configs=[config])
+        answer = await client.request(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+        assert answer.responses[0].error_code == ErrorCode.INVALID_CONFIG
+
+
+def test_a_record_whose_letter_was_not_written_comes_again_after_a_restart(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path / "data") as client:
+            await create_letters(client)
+            member = await member_with(client, b"0")
+            await member.acquire()
+            writer: Any = client.broker.node.share.partitions.letters
+            never = asyncio.Event()
+
+            async def write_never(*_: Any) -> None:
+                await never.wait()
+
+            writer._write_letters = write_never
+            rejected = asyncio.create_task(member.acknowledge(0, 0, REJECT))
+            other = await client.another()
+            while not writer._jobs:
+                await asyncio.sleep(0)
+            second = Member(other, "m2")
+            second.topic_id = member.topic_id
+            assert await second.acquire() == []
+            other.close()
+            rejected.cancel()
+        async with running(tmp_path / "data") as client:
+            member = Member(client)
+            await member.join()
+            assert await member.acquire() == [(0, 0, 2)]
+            assert await member.acknowledge(0, 0, REJECT) == (0, 0)
+            assert len(await letters(client)) == 1
+
+    asyncio.run(scenario())
+
+
+def test_batches_fit_the_topic_and_a_large_record_goes_without_its_value() -> None:
+    small, large = NewRecord(b"k", b"v" * 100), NewRecord(b"k", b"v" * 5000)
+    batches = list(in_batches([small] * 20 + [large], 2000))
+    assert sum(map(len, batches)) == 21
+    assert len(batches) > 1
+    assert batches[-1][-1].value is None
+    assert all(sum(len(each.value or b"") for each in batch) <= 2000 for batch in batches)

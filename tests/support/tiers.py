@@ -19,6 +19,10 @@ _BY_FIXTURE = {
     "postgres_cluster": "slow",
 }
 _SLOW = (
+    "backup/test_compaction.py",
+    "backup/test_kills.py",
+    "backup/test_restore.py",
+    "backup/test_trouble.py",
     "bare",
     "broker/groups/test_slow_members.py",
     "broker/handlers/test_fetch_sessions.py",

@@ -61,6 +61,11 @@ class BackupRounds:
         """Let the uploads end."""
         self._threads.shutdown(cancel_futures=True)
 
+    @property
+    def number(self) -> int:
+        """The number of the newest entry."""
+        return self._manifest.root.newest
+
     def run(self) -> Moment:
         """Bring the backup up to the newest checkpoint; returns that.
 

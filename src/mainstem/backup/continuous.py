@@ -1,7 +1,7 @@
 """The loop of a backup: a round every few seconds, and after an error another try, with growing pauses.
 
-One process backs up a directory: it holds ``run/backup.lock``. ``run/backup-writer`` has the writers that this
-directory has claimed the manifest with. A manifest that another writer has claimed since belongs to another copy of the
+One process backs up a directory: it holds ``run/backup.lock``. ``run/backup-writer`` names the writer that
+this directory has claimed the manifest with, and the one that it claims it with next. A manifest that another has claimed belongs to another copy of the
 directory (a clone), and is refused unless ``take_over`` says so.
 
 Nothing that the store does stops more than this loop. Concurrency: one thread; ``stop`` from any.
@@ -31,8 +31,7 @@ EVERY_S: Final = 5.0
 KEEP_S: Final = 7 * 86_400.0
 _LOCK: Final = "backup.lock"
 _WRITERS: Final = "backup-writer"
-_WRITERS_KEPT: Final = 3
-_PAUSE_MIN_S, _PAUSE_MAX_S = 1.0, 60.0
+_START_PAUSE_S: Final = 1.0
 _CHANGED_PAUSE_S: Final = 0.3
 _CHANGED_TRIES: Final = 200
 
@@ -41,11 +40,15 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class BackupOptions:
-    """``every_s`` between rounds, ``keep_s`` for points in time. ``take_over`` the manifest of another copy."""
+    """``every_s`` between rounds, ``keep_s`` for points in time. ``take_over`` the manifest of another copy.
+
+    ``pauses_s``: the first one after an error, and the longest.
+    """
 
     every_s: float = EVERY_S
     keep_s: float = KEEP_S
     take_over: bool = False
+    pauses_s: tuple[float, float] = (1.0, 60.0)
 
 
 class Backup:
@@ -70,58 +73,59 @@ class Backup:
         self._keeper = Keeper(self._clock, options.keep_s)
         self._stopping = threading.Event()
         self._rounds: BackupRounds | None = None
-        self._manifest: Manifest | None = None
+        self._lock: DirectoryLock | None = None
         self._is_probed = False
 
     def stop(self) -> None:
         """Let the loop end after its round."""
         self._stopping.set()
 
-    def run_once(self) -> int:
-        """Bring the backup up to now, once; the number of its newest point. Raises the first error."""
-        lock = self._lock()
-        try:
-            self._round()
-            assert self._manifest is not None
-            return self._manifest.root.newest
-        finally:
-            self._let_go()
-            lock.release()
-
-    def run(self) -> None:
-        """Run until ``stop``. Raises DirectoryLockedError; all other errors are told and tried again."""
-        lock = self._lock()
-        pause_s = _PAUSE_MIN_S
-        try:
-            while not self._stopping.is_set():
-                try:
-                    self._round()
-                except NotYetError:
-                    self._stopping.wait(_PAUSE_MIN_S)
-                except MainstemError as error:
-                    self._let_go()
-                    if str(error) != self._status.last_error:
-                        self._tell(f"backup: {error}; it is tried again")
-                    self._status.failed(str(error))
-                    self._stopping.wait(pause_s)
-                    pause_s = min(pause_s * 2, _PAUSE_MAX_S)
-                else:
-                    pause_s = _PAUSE_MIN_S
-                    self._stopping.wait(self._options.every_s)
-        finally:
-            self._let_go()
-            lock.release()
-
-    def _lock(self) -> DirectoryLock:
+    def __enter__(self) -> Backup:
+        """Take the directory's backup. Raises DirectoryLockedError, StorageError."""
         if not self._run.parent.is_dir():
             raise StorageError(f"{self._run.parent} is not a data directory: name one with --data")
         private_directory(self._run)
-        return DirectoryLock.take(
+        self._lock = DirectoryLock.take(
             self._run / _LOCK, f"{self._run.parent} is being backed up by another process, {{holder}}: stop that one"
         )
+        return self
 
-    def _round(self) -> None:
-        """One round, begun again as long as the log changes its files meanwhile."""
+    def __exit__(self, *_: object) -> None:
+        self._let_go()
+        if self._lock is not None:
+            self._lock.release()
+
+    def run(self) -> None:
+        """Run until ``stop``, inside the context. All errors are told and tried again."""
+        pause_s, longest_s = self._options.pauses_s
+        while not self._stopping.is_set():
+            try:
+                self.round()
+            except NotYetError:
+                self._stopping.wait(_START_PAUSE_S)
+            except MainstemError as error:
+                self._let_go()
+                if str(error) != self._status.last_error:
+                    self._tell(f"backup: {error}; it is tried again")
+                self._status.failed(str(error))
+                self._stopping.wait(pause_s)
+                pause_s = min(pause_s * 2, longest_s)
+            else:
+                pause_s = self._options.pauses_s[0]
+                self._stopping.wait(self._options.every_s)
+        self._round_at_end()
+
+    def _round_at_end(self) -> None:
+        """What the log has stored since, when it was stopped before this process."""
+        if self._rounds is not None:
+            with suppress(MainstemError):
+                self.round()
+
+    def round(self) -> int:
+        """Bring the backup up to now, inside the context; the number of its newest point. Raises the first error.
+
+        A round begins again as long as the log changes its files meanwhile.
+        """
         rounds = self._rounds or self._claimed()
         for _ in range(_CHANGED_TRIES):
             held_ms = self._clock.time_ms()
@@ -131,15 +135,16 @@ class Backup:
                 self._status.stored_bytes = rounds.stored_bytes
                 self._status.publish()
                 if self._stopping.is_set():
-                    return
+                    break
             except ChangedError:
                 if self._stopping.wait(_CHANGED_PAUSE_S):
-                    return
+                    break
             else:
-                assert self._manifest is not None
                 self._status.stored_bytes = rounds.stored_bytes
-                self._status.held(held_ms, self._manifest.root.newest)
-                return
+                self._status.held(held_ms, rounds.number)
+                return rounds.number
+        if self._stopping.is_set():
+            return rounds.number
         raise StorageError(f"the files of {self._directory.path} change faster than they can be read")
 
     def _claimed(self) -> BackupRounds:
@@ -149,12 +154,10 @@ class Backup:
             probe(self._store)
             self._is_probed = True
         writer = new_writer()
-        known = self._known_writers()
-        if not self._options.take_over:
-            self._require_own(known)
-        replace_file(LOCAL_FILES, self._run / _WRITERS, "\n".join([*known, writer][-_WRITERS_KEPT:]).encode())
-        self._manifest = Manifest.claim(self._store, source, writer)
-        self._rounds = BackupRounds(self._directory, self._manifest, self._keeper, self._damaged)
+        last = self._last_writer()
+        replace_file(LOCAL_FILES, self._run / _WRITERS, "\n".join([*last, writer]).encode())
+        manifest = Manifest.claim(self._store, source, writer)
+        self._rounds = BackupRounds(self._directory, manifest, self._keeper, self._damaged)
         return self._rounds
 
     def _known_writers(self) -> list[str]:
@@ -162,18 +165,19 @@ class Backup:
             return (self._run / _WRITERS).read_text().split()
         return []
 
-    def _require_own(self, known: list[str]) -> None:
-        """Raises BackupTakenError when another copy of this directory has written last."""
+    def _last_writer(self) -> list[str]:
+        """The writer of the manifest, if there is one. Raises BackupTakenError when it is of another copy."""
         try:
             root = Root.decode(self._store.get(ROOT).data, self._store.url)
         except ObjectMissingError:
-            return
-        source = self._directory.source()
-        if root.source.directory_id == source.directory_id and root.writer not in known:
+            return []
+        is_own = self._options.take_over or root.writer in self._known_writers()
+        if root.source.directory_id == self._directory.source().directory_id and not is_own:
             raise BackupTakenError(
                 f"{self._store.url} was written last from another copy of this directory: {root.source.path} on "
                 f"{root.host}. Give this one a URL of its own, or, if that copy is gone, say --take-over"
             )
+        return [root.writer]
 
     def _damaged(self, text: str) -> None:
         if text not in self._status.damages:
@@ -183,4 +187,4 @@ class Backup:
     def _let_go(self) -> None:
         if self._rounds is not None:
             self._rounds.close()
-        self._rounds = self._manifest = None
+        self._rounds = None

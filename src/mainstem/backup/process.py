@@ -57,14 +57,15 @@ def run(
     say: Callable[[str], None] = _say,
     stop_with_parent: bool = False,
 ) -> None:
-    """Back up until a signal. For the main thread. Raises what ``Backup.run`` raises."""
+    """Back up until a signal. For the main thread. Raises what ``Backup`` raises."""
     status = BackupStatus(data / "run" / STATUS_FILE, SystemClock())
     backup = Backup(data, open_store(url), options, status, say)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: _stop(backup))
     if stop_with_parent:
         threading.Thread(target=_stop_at_end_of_input, args=(backup,), daemon=True).start()
-    backup.run()
+    with backup:
+        backup.run()
 
 
 def _stop(backup: Backup) -> None:

@@ -47,9 +47,13 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     no_console: options.NoConsole = False,
     console_read_only: options.ConsoleReadOnly = False,
     settings: options.Settings = None,
+    backup: options.BackupUrl = None,
+    backup_every: options.ServedBackupEvery = options.DEFAULT_BACKUP_EVERY,
+    backup_keep: options.ServedBackupKeep = options.DEFAULT_BACKUP_KEEP,
     json: options.Json = False,
 ) -> int:
     """Run an App. It gets its own log unless --bootstrap names one, a Spark driver, a view host and the gateway."""
+    from mainstem.cli.apps.served_backup import ServedBackup
     from mainstem.cli.foreground import say_ready, stay_up, stopping_cleanly
     from mainstem.extras import require
     from mainstem.gateway.access.limits import divided
@@ -59,8 +63,10 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     require("spark", "views", "gateway")
     of_log, of_gateway = divided(settings or (), log=bootstrap)
     declared = _declared(app, changed or ())
+    served_backup = ServedBackup.of(None if bootstrap else backup, backup_every, backup_keep)
     with stopping_cleanly(), Stack(data, note) as stack:
         ready = {"kafka": bootstrap or stack.start_log(listen, of_log)}
+        served_backup.start(stack)
         deploy_app(app, ready["kafka"])
         app = app.resolve()
         _start_captures(stack, app, declared, ready["kafka"])

@@ -19,7 +19,7 @@ class BackupGroup(TyperGroup):
     """``backup URL`` is ``backup to URL``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and not any(word in self.commands or word in ("-h", "--help") for word in args):
+        if not any(word in self.commands or word in ("-h", "--help") for word in args):
             args = [_DEFAULT, *args]
         return super().parse_args(ctx, args)
 
@@ -34,7 +34,7 @@ app = typer.Typer(
 
 @app.command(_DEFAULT)
 def to(
-    url: Where,
+    store_url: Where,
     data: options.Data = options.DEFAULT_DATA,
     every: options.BackupEvery = options.DEFAULT_BACKUP_EVERY,
     keep: options.BackupKeep = options.DEFAULT_BACKUP_KEEP,
@@ -54,24 +54,24 @@ def to(
 
     chosen = BackupOptions(parse_duration(every), parse_duration(keep), take_over)
     if not once:
-        run(data, url, chosen, say=note)
+        run(data, store_url, chosen, say=note)
         return
-    backup = Backup(data, open_store(url), chosen, BackupStatus(None, SystemClock()), note)
-    point = backup.run_once()
+    with Backup(data, open_store(store_url), chosen, BackupStatus(None, SystemClock()), note) as backup:
+        point = backup.round()
     if json:
-        out_json({"point": point, "url": url})
+        out_json({"point": point, "url": store_url})
     else:
-        out(f"point {point} is in {url}")
+        out(f"point {point} is in {store_url}")
 
 
 @app.command()
-def verify(url: Where, json: options.Json = False) -> int:
+def verify(store_url: Where, json: options.Json = False) -> int:
     """Prove every object by its checksums, and every record batch by its own. Exit code 5 on damage."""
     from mainstem.backup.moments import time_text
     from mainstem.backup.stores.opening import open_store
     from mainstem.backup.verification import verify_backup
 
-    report = verify_backup(open_store(url), note)
+    report = verify_backup(open_store(store_url), note)
     counts = {name: getattr(report, name) for name in ("points", "files", "pieces", "batches", "records", "size_bytes")}
     if json:
         times = {"first_ms": report.first_ms, "last_ms": report.last_ms}
@@ -88,7 +88,7 @@ def verify(url: Where, json: options.Json = False) -> int:
 
 @app.command()
 def points(
-    url: Where,
+    store_url: Where,
     limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="The newest N.")] = 20,
     json: options.Json = False,
 ) -> None:
@@ -97,7 +97,7 @@ def points(
     from mainstem.backup.moments import ends_of, newest_points, time_text
     from mainstem.backup.stores.opening import open_store
 
-    for state in newest_points(ManifestReader(open_store(url)), limit):
+    for state in newest_points(ManifestReader(open_store(store_url)), limit):
         position = str(ends_of(state))
         if json:
             out_json({"point": state.number, "time": time_text(state.time_ms), "position": position})

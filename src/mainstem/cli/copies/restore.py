@@ -13,7 +13,7 @@ from mainstem.cli.output import note, out, out_json
 
 
 def restore(
-    url: Where,
+    store_url: Where,
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="The new data directory: missing, or empty.")],
     at: Annotated[
         str | None,
@@ -32,7 +32,7 @@ def restore(
     from mainstem.backup.stores.opening import open_store
 
     require_empty(to.absolute())
-    done = restore_into(open_store(url), to, at, note)
+    done = restore_into(open_store(store_url), to, at, note)
     if json:
         out_json(
             {

@@ -1,7 +1,7 @@
 """The loop of a backup: a round every few seconds, and after an error another try, with growing pauses.
 
 One process backs up a directory: it holds ``run/backup.lock``. ``run/backup-writer`` names the writer that
-this directory has claimed the manifest with, and the one that it claims it with next. A manifest that another has claimed belongs to another copy of the
+this directory has claimed the manifest with, and its next one. A manifest that another has claimed belongs to another copy of the
 directory (a clone), and is refused unless ``take_over`` says so.
 
 Nothing that the store does stops more than this loop. Concurrency: one thread; ``stop`` from any.

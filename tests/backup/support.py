@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from mainstem.backup.catalog import State
+from mainstem.backup.catalog import BackupState
 from mainstem.backup.continuous import Backup, BackupOptions
 from mainstem.backup.manifest import ManifestReader
 from mainstem.backup.restore import Restored, restore
@@ -39,10 +39,10 @@ def once(data: Path, url: str, **options: Any) -> int:
         return backup.round()
 
 
-def backed_up(data: Path, url: str, end: Position, **options: Any) -> State:
+def backed_up(data: Path, url: str, end: Position, **options: Any) -> BackupState:
     """Back up until the backup's newest point has all records before ``end``; that point."""
 
-    def covers() -> State | None:
+    def covers() -> BackupState | None:
         once(data, url, **options)
         state = ManifestReader(open_store(url)).newest()
         ends = {name: found.end_offset for name, found in state.ends.items()}

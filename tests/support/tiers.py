@@ -65,6 +65,7 @@ _SLOW = (
     "log/test_simulation_rot.py",
     "log/test_timestamps.py",
     "node/test_stack.py",
+    "node/test_stack_backup.py",
     "record/test_arrow_decode_histories.py",
     "postgres/test_connector.py",
     "postgres/test_histories.py",

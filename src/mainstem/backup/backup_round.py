@@ -7,7 +7,7 @@ than before (compaction, or a copied directory), the bytes are compared, and sto
 A compaction may have used records that came after the checkpoint. So a segment that is new to the backup is taken only
 when the partition's recovery point has reached the active segment, behind all that was compacted.
 
-A round that takes long, or meets files that change, commits what it has stored as an entry that is no point, and the
+A round that takes long, or meets files that change, commits what it has stored as an entry without a point, and the
 next round goes on with a newer checkpoint. So nothing is stored twice, also after a kill.
 
 Concurrency: one thread; uploads run in threads of their own.
@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
 
-from mainstem.backup.catalog import Entry, PartitionEnd, PartitionKey, Piece, StoredFile, key_of
+from mainstem.backup.catalog import ManifestEntry, PartitionEnd, PartitionKey, StoredFile, StoredPiece, key_of
 from mainstem.backup.manifest import Manifest
 from mainstem.backup.pieces import PIECE_BYTES_MAX, PieceWriter
 from mainstem.backup.retention import Keeper
@@ -114,7 +114,7 @@ class BackupRounds:
 
 
 class _Round:
-    """What one entry will say of the files."""
+    """The files of one entry, as they become known."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class _Round:
         number = manifest.root.newest + 1
         prefix = f"{number:012d}-{manifest.root.writer}-{time.monotonic_ns():x}"
         self.writer = PieceWriter(manifest.store, prefix, threads)
-        self.entry = Entry(number, 0, 0, False)
+        self.entry = ManifestEntry(number, 0, 0, False)
 
     def pause_if_long(self) -> None:
         """Raises MoreToStoreError when there is enough for a commit."""
@@ -188,7 +188,7 @@ class _Round:
     def _require_known(
         self, listing: Listing, known: dict[int, StoredFile], bases: list[int], recovery_point: int
     ) -> None:
-        """Raises ChangedError where a compaction may be ahead of the checkpoint, see the module's head."""
+        """Raises ChangedError where a compaction may be ahead of the checkpoint."""
         if recovery_point >= max(listing.segments):
             return
         for base in bases:
@@ -245,7 +245,7 @@ class _Round:
         self._put(key, replace(stored, removed=self.entry.number))
         return None
 
-    def _merged(self, file: OpenFile, pieces: list[Piece]) -> list[Piece]:
+    def _merged(self, file: OpenFile, pieces: list[StoredPiece]) -> list[StoredPiece]:
         """Fewer and larger pieces, of the same bytes: a run at the end becomes one when there are too many small ones.
 
         A piece joins if those after it are as large together, so each byte is stored again only a few times.

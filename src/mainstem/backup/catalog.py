@@ -1,4 +1,4 @@
-"""What a backup holds, as values: the partitions at each point in time, and the files with their pieces.
+"""The content of a backup, as values: the partitions at each point in time, and the files with their pieces.
 
 A *point* is a moment of the log: for each partition up to where it goes. A *stored file* is one generation of a
 ``.log`` or ``.snapshot`` file, in pieces; it belongs to the points from ``added`` on, before ``removed``.
@@ -29,7 +29,7 @@ PartitionKey: TypeAlias = str
 """A partition of one topic id: a recreated topic has another."""
 
 
-class Piece(NamedTuple):
+class StoredPiece(NamedTuple):
     """The bytes [start, end) of a file: they lie in an object from ``object_offset`` on, and have this CRC32C."""
 
     object_name: str
@@ -54,7 +54,7 @@ class StoredFile:
     identity: str
     end_offset: int
     removed: int | None = None
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[StoredPiece] = field(default_factory=list)
 
     @property
     def size_bytes(self) -> int:
@@ -74,11 +74,11 @@ class StoredFile:
     def of_json(cls, values: list[Any]) -> StoredFile:
         """From an entry."""
         offset, suffix, added, identity, end_offset, removed, pieces = values
-        return cls(offset, suffix, added, identity, end_offset, removed, [Piece(*piece) for piece in pieces])
+        return cls(offset, suffix, added, identity, end_offset, removed, [StoredPiece(*piece) for piece in pieces])
 
     @property
     def name(self) -> tuple[int, str, int]:
-        """What tells it from all other files of its partition."""
+        """Its key among all files of its partition."""
         return self.offset, self.suffix, self.added
 
 
@@ -94,7 +94,7 @@ class PartitionEnd(NamedTuple):
 
 
 @dataclass(slots=True)
-class Entry:
+class ManifestEntry:
     """A step of the state. ``ends`` has the partitions that changed, None for one that is gone."""
 
     number: int
@@ -112,7 +112,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class State:
+class BackupState:
     """All of it at one number."""
 
     number: int = 0
@@ -121,7 +121,7 @@ class State:
     ends: dict[TopicPartition, PartitionEnd] = field(default_factory=dict)
     files: dict[PartitionKey, dict[tuple[int, str, int], StoredFile]] = field(default_factory=dict)
 
-    def apply(self, entry: Entry) -> None:
+    def apply(self, entry: ManifestEntry) -> None:
         """Take the next entry."""
         self.number = entry.number
         if entry.is_point:
@@ -163,7 +163,7 @@ def key_of(topic_id: str, partition: int) -> PartitionKey:
     return f"{topic_id}/{partition}"
 
 
-def encode_entry(entry: Entry) -> bytes:
+def encode_entry(entry: ManifestEntry) -> bytes:
     """The object's bytes."""
     return _packed(
         {
@@ -179,10 +179,10 @@ def encode_entry(entry: Entry) -> bytes:
     )
 
 
-def decode_entry(data: bytes) -> Entry:
+def decode_entry(data: bytes) -> ManifestEntry:
     """Read the object's bytes. Raises CorruptBatchError."""
     found = _unpacked(data)
-    return Entry(
+    return ManifestEntry(
         found["number"],
         found["time_ms"],
         found["leader_epoch"],
@@ -193,7 +193,7 @@ def decode_entry(data: bytes) -> Entry:
     )
 
 
-def encode_state(state: State) -> bytes:
+def encode_state(state: BackupState) -> bytes:
     """The object's bytes."""
     files: dict[str, list[Any]] = {}
     for key, file in state.all_files():
@@ -210,10 +210,10 @@ def encode_state(state: State) -> bytes:
     )
 
 
-def decode_state(data: bytes) -> State:
+def decode_state(data: bytes) -> BackupState:
     """Read the object's bytes. Raises CorruptBatchError."""
     found = _unpacked(data)
-    state = State(found["number"], found["time_ms"], found["leader_epoch"])
+    state = BackupState(found["number"], found["time_ms"], found["leader_epoch"])
     state.ends = {name: end for name, end in _ends_of(found["ends"]) if end is not None}
     for key, files in found["files"].items():
         state.files[key] = {file.name: file for file in map(StoredFile.of_json, files)}

@@ -1,8 +1,8 @@
 """The loop of a backup: a round every few seconds, and after an error another try, with growing pauses.
 
 One process backs up a directory: it holds ``run/backup.lock``. ``run/backup-writer`` names the writer that
-this directory has claimed the manifest with, and its next one. A manifest that another has claimed belongs to another copy of the
-directory (a clone), and is refused unless ``take_over`` says so.
+this directory has claimed the manifest with, and its next one. A manifest that another has claimed belongs to another
+copy of the directory (a clone), and is refused unless ``take_over`` says so.
 
 Nothing that the store does stops more than this loop. Concurrency: one thread; ``stop`` from any.
 """
@@ -19,7 +19,7 @@ from typing import Final
 from mainstem.backup.backup_round import BackupRounds, MoreToStoreError
 from mainstem.backup.manifest import ROOT, BackupTakenError, Manifest, Root, new_writer
 from mainstem.backup.retention import Keeper
-from mainstem.backup.source import ChangedError, DataDirectory, NotYetError
+from mainstem.backup.source import ChangedError, DataDirectory, NoLogYetError
 from mainstem.backup.status import BackupStatus
 from mainstem.backup.stores.opening import probe
 from mainstem.backup.stores.store import ObjectMissingError, ObjectStore
@@ -96,12 +96,12 @@ class Backup:
             self._lock.release()
 
     def run(self) -> None:
-        """Run until ``stop``, inside the context. All errors are told and tried again."""
+        """Run until ``stop``, inside the context. Each error is reported, and the round tried again."""
         pause_s, longest_s = self._options.pauses_s
         while not self._stopping.is_set():
             try:
                 self.round()
-            except NotYetError:
+            except NoLogYetError:
                 self._stopping.wait(_START_PAUSE_S)
             except MainstemError as error:
                 self._let_go()
@@ -116,7 +116,7 @@ class Backup:
         self._round_at_end()
 
     def _round_at_end(self) -> None:
-        """What the log has stored since, when it was stopped before this process."""
+        """Take along what the log has stored since, when it was stopped before this process."""
         if self._rounds is not None:
             with suppress(MainstemError):
                 self.round()

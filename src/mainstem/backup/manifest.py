@@ -7,8 +7,8 @@
 
 Only the root changes, by compare-and-set; all else is written once, under a name with its writer's id. A writer claims
 the root when it starts. From then on every commit of an earlier writer fails, so two never mix. The root keeps, for
-each writer, from which number on the entries are its own: an entry that a writer left and never committed is no part of
-the backup.
+each writer, from which number on the entries are its own: an entry that a writer left and never committed does not
+belong to the backup.
 
 Concurrency: one thread.
 """
@@ -26,8 +26,8 @@ from typing import Any, Final
 
 from mainstem.backup.catalog import (
     VERSION,
-    Entry,
-    State,
+    BackupState,
+    ManifestEntry,
     decode_entry,
     decode_state,
     encode_entry,
@@ -57,7 +57,7 @@ def new_writer() -> str:
 
 
 @dataclass(frozen=True)
-class Source:
+class LogIdentity:
     """Whose log it is: the identity in ``meta.properties``, and where it was when it was backed up."""
 
     cluster_id: str
@@ -70,7 +70,7 @@ class Source:
 class Root:
     """The root object. ``writers`` has (first number, writer), ``chapters`` (number, time), both rising by number."""
 
-    source: Source
+    source: LogIdentity
     writer: str
     host: str
     pid: int
@@ -85,7 +85,7 @@ class Root:
 
     @classmethod
     def decode(cls, data: bytes, url: str) -> Root:
-        """Read the object's bytes. Raises ConfigError for another version, or for what is no backup."""
+        """Read the object's bytes. Raises ConfigError for another version, and for other bytes."""
         try:
             found: dict[str, Any] = json.loads(data)
             if found.pop("format") != _FORMAT:
@@ -96,7 +96,7 @@ class Root:
                     f"{url} holds a backup of version {version}, and this Mainstem reads version {VERSION}: "
                     "use the version of Mainstem that wrote it"
                 )
-            found["source"] = Source(**found["source"])
+            found["source"] = LogIdentity(**found["source"])
             for name in ("writers", "chapters"):
                 found[name] = tuple((pair[0], pair[1]) for pair in found[name])
             return cls(**found)
@@ -127,18 +127,18 @@ class ManifestReader:
         except ObjectMissingError as error:
             raise InputError(f"{store.url} holds no backup (it has no {ROOT}): name another URL") from error
 
-    def chapter(self, number: int) -> State:
+    def chapter(self, number: int) -> BackupState:
         """The state at a chapter's beginning; the empty one for 0."""
-        return decode_state(self.store.get(self.root.chapter_name(number)).data) if number else State()
+        return decode_state(self.store.get(self.root.chapter_name(number)).data) if number else BackupState()
 
-    def entries(self, after: int, last: int) -> Iterator[Entry]:
+    def entries(self, after: int, last: int) -> Iterator[ManifestEntry]:
         """The entries from ``after`` + 1 to ``last``, in order."""
         names = [self.root.entry_name(number) for number in range(after + 1, last + 1)]
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             for found in threads.map(self.store.get, names):
                 yield decode_entry(found.data)
 
-    def newest(self) -> State:
+    def newest(self) -> BackupState:
         """The state that the newest entry gives."""
         number = self.root.chapters[-1][0] if self.root.chapters else 0
         state = self.chapter(number)
@@ -154,10 +154,10 @@ class Manifest:
     store: ObjectStore
     root: Root
     version: str
-    state: State = field(default_factory=State)
+    state: BackupState = field(default_factory=BackupState)
 
     @classmethod
-    def claim(cls, store: ObjectStore, source: Source, writer: str) -> Manifest:
+    def claim(cls, store: ObjectStore, source: LogIdentity, writer: str) -> Manifest:
         """Take the root for this writer, made if need be, and read the state.
 
         Raises BackupTakenError when it holds the backup of another log.
@@ -185,7 +185,9 @@ class Manifest:
             raise StoreError(f"{store.url} was claimed by another process at the same moment") from error
         return cls(store, root, version, ManifestReader(store).newest())
 
-    def commit(self, entry: Entry, *, begins_chapter: bool, keep: Iterable[tuple[int, int]], horizon_ms: int) -> None:
+    def commit(
+        self, entry: ManifestEntry, *, begins_chapter: bool, keep: Iterable[tuple[int, int]], horizon_ms: int
+    ) -> None:
         """Make an entry, whose data objects are all stored, a part of the backup.
 
         Raises BackupTakenError when another process has claimed the root; StoreError, and then nothing has changed.

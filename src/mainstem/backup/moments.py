@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Iterator
 from typing import Final
 
-from mainstem.backup.catalog import State
+from mainstem.backup.catalog import BackupState
 from mainstem.backup.manifest import ManifestReader
 from mainstem.errors import InputError
 from mainstem.model import Position
@@ -26,7 +26,7 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
-def point_at(reader: ManifestReader, at: str | None) -> State:
+def point_at(reader: ManifestReader, at: str | None) -> BackupState:
     """The state at a time (ISO 8601, UTC without a zone), a position, or, with None, the newest point.
 
     Raises InputError when the backup has none that early.
@@ -54,7 +54,7 @@ def time_text(time_ms: int) -> str:
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def points(reader: ManifestReader, chapter: int) -> Iterator[State]:
+def points(reader: ManifestReader, chapter: int) -> Iterator[BackupState]:
     """The states at the points of a chapter, from its beginning on. The same object each time, which changes."""
     chapters = reader.root.chapters
     number = chapters[chapter][0]
@@ -67,7 +67,7 @@ def points(reader: ManifestReader, chapter: int) -> Iterator[State]:
             yield state
 
 
-def newest_points(reader: ManifestReader, limit: int) -> Iterator[State]:
+def newest_points(reader: ManifestReader, limit: int) -> Iterator[BackupState]:
     """The newest points, at most ``limit``, oldest first. The same object each time, which changes."""
     left, first = limit, []
     for chapter in reversed(range(len(reader.root.chapters))):
@@ -81,7 +81,7 @@ def newest_points(reader: ManifestReader, limit: int) -> Iterator[State]:
         yield from (state for state in points(reader, chapter) if state.number in wanted)
 
 
-def _newest(reader: ManifestReader) -> State:
+def _newest(reader: ManifestReader) -> BackupState:
     chapters = reader.root.chapters
     if not chapters:
         raise InputError(f"{reader.store.url} has no complete point yet: let its backup run on")
@@ -89,11 +89,11 @@ def _newest(reader: ManifestReader) -> State:
     return state
 
 
-def _at_number(reader: ManifestReader, chapter: int, number: int) -> State:
+def _at_number(reader: ManifestReader, chapter: int, number: int) -> BackupState:
     return next(state for state in points(reader, chapter) if state.number == number)
 
 
-def _point_by(reader: ManifestReader, time_ms: int) -> State:
+def _point_by(reader: ManifestReader, time_ms: int) -> BackupState:
     chapters = reader.root.chapters
     found = [slot for slot, (_, begun_ms) in enumerate(chapters) if begun_ms <= time_ms]
     if not found:
@@ -103,7 +103,7 @@ def _point_by(reader: ManifestReader, time_ms: int) -> State:
     return _at_number(reader, found[-1], number)
 
 
-def _point_before(reader: ManifestReader, wanted: Position) -> State:
+def _point_before(reader: ManifestReader, wanted: Position) -> BackupState:
     for chapter in reversed(range(len(reader.root.chapters))):
         numbers = [state.number for state in points(reader, chapter) if _is_within(state, wanted)]
         if numbers:
@@ -111,13 +111,13 @@ def _point_before(reader: ManifestReader, wanted: Position) -> State:
     raise InputError(f"{reader.store.url} has no point that is not past {wanted}")
 
 
-def _is_within(state: State, wanted: Position) -> bool:
+def _is_within(state: BackupState, wanted: Position) -> bool:
     return all(
         (end := state.ends.get(topic_partition)) is None or end.end_offset <= offset
         for topic_partition, offset in wanted.items()
     )
 
 
-def ends_of(state: State) -> Position:
+def ends_of(state: BackupState) -> Position:
     """Up to where a point goes, of topics that users have."""
     return Position({name: end.end_offset for name, end in state.ends.items() if not name.topic.startswith("__")})

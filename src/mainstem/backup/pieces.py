@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final
 
-from mainstem.backup.catalog import Piece
+from mainstem.backup.catalog import StoredPiece
 from mainstem.backup.manifest import DATA
 from mainstem.backup.source import ChangedError, OpenFile
 from mainstem.backup.stores.store import ObjectStore
@@ -38,7 +38,7 @@ class PieceWriter:
         self._uploads: list[Future[None]] = []
         self.uploaded_bytes = 0
 
-    def add_file(self, file: OpenFile, start: int, end: int) -> Iterator[Piece]:
+    def add_file(self, file: OpenFile, start: int, end: int) -> Iterator[StoredPiece]:
         """The pieces of a stretch of a file."""
         for at in range(start, end, PIECE_BYTES_MAX):
             length = min(PIECE_BYTES_MAX, end - at)
@@ -47,14 +47,14 @@ class PieceWriter:
                 raise ChangedError(f"{file.path} has become shorter")
             yield self.add(data, at)
 
-    def add(self, data: bytes, start: int) -> Piece:
+    def add(self, data: bytes, start: int) -> StoredPiece:
         """The piece for bytes that begin at ``start`` in their file."""
         self.uploaded_bytes += len(data)
         if len(data) >= _OWN_OBJECT_BYTES:
             name = self._next_name("b")
             self._upload(lambda: self._store.put(name, data))
-            return Piece(name, 0, start, start + len(data), crc32c(data))
-        piece = Piece(self._shared_name(), self._shared_bytes, start, start + len(data), crc32c(data))
+            return StoredPiece(name, 0, start, start + len(data), crc32c(data))
+        piece = StoredPiece(self._shared_name(), self._shared_bytes, start, start + len(data), crc32c(data))
         self._shared.append(data)
         self._shared_bytes += len(data)
         if self._shared_bytes >= _SHARED_BYTES:

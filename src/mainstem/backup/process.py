@@ -1,8 +1,8 @@
 """A backup's process: ``python -m mainstem.backup.process --data DIR --url URL``.
 
 Prints ``ready: backup URL`` at once: a store that cannot be reached must not hold up the node. SIGTERM and SIGINT stop
-it after its round; with ``--stop-with-parent`` the end of its standard input does. What goes wrong with the store is
-told, shown in the metrics, and tried again. Exit codes are those of ``exit_codes``.
+it after its round; with ``--stop-with-parent`` the end of its standard input does. An error of the store is
+printed, shown in the metrics, and tried again. Exit codes are those of ``exit_codes``.
 """
 
 from __future__ import annotations

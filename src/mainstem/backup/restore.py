@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid4
 
-from mainstem.backup.catalog import PartitionEnd, State, key_of
+from mainstem.backup.catalog import BackupState, PartitionEnd, key_of
 from mainstem.backup.manifest import ManifestReader
 from mainstem.backup.moments import ends_of, point_at
 from mainstem.backup.stored_files import stretches
@@ -92,7 +92,9 @@ def restore(store: ObjectStore, target: Path, at: str | None, tell: Callable[[st
 class _Restore:
     """One try."""
 
-    def __init__(self, store: ObjectStore, target: Path, reader: ManifestReader, newest: State, chosen: State) -> None:
+    def __init__(
+        self, store: ObjectStore, target: Path, reader: ManifestReader, newest: BackupState, chosen: BackupState
+    ) -> None:
         self._store = store
         self._target = target
         self._making = target.with_name(target.name + _RESTORING)

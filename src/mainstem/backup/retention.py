@@ -4,7 +4,7 @@ Every point of the last ``keep_s`` is kept; with them the chapter in which the o
 goes: their entries, segments that the log has removed or compacted since, and deleted topics. What the log itself still
 has is never removed.
 
-The *horizon* is the time before which points may go. It follows ``now - keep`` at no more than a minute for each second
+The *horizon* is the time before which points may go. It follows ``now - keep`` by at most a minute for each second
 that this process has run, and never goes back: a clock that jumps ahead takes no point before it is seen.
 
 Objects that no entry names any more are removed a minute later, so a restore that reads an older manifest is not cut
@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from mainstem.backup.catalog import Entry, State, StoredFile
+from mainstem.backup.catalog import BackupState, ManifestEntry, StoredFile
 from mainstem.backup.manifest import CHAPTERS, DATA, POINTS, Manifest
 from mainstem.clock import Clock
 
@@ -60,7 +60,7 @@ class Keeper:
     def _remove_later(self, name: str) -> None:
         self._to_remove.append((self._clock.monotonic_s() + self._remove_after_s, name))
 
-    def commit(self, entry: Entry) -> None:
+    def commit(self, entry: ManifestEntry) -> None:
         """Commit an entry, with what has become too old taken out. Raises as ``Manifest.commit`` does."""
         manifest = self._manifest
         root, now_s = manifest.root, self._clock.monotonic_s()
@@ -85,7 +85,7 @@ class Keeper:
             for number in range(root.chapters[0][0], chapters[0][0]):
                 self._remove_later(root.entry_name(number))
 
-    def _forget_before(self, entry: Entry, state: State, first: int) -> None:
+    def _forget_before(self, entry: ManifestEntry, state: BackupState, first: int) -> None:
         """Let the entry take out files that no point from ``first`` on has."""
         changed = {(key, file.name) for key, files in entry.files.items() for file in files}
         for key, file in state.all_files():
@@ -93,10 +93,10 @@ class Keeper:
                 entry.gone.setdefault(key, []).append(file.name)
 
     @staticmethod
-    def _former(state: State, key: str, file: StoredFile) -> StoredFile | None:
+    def _former(state: BackupState, key: str, file: StoredFile) -> StoredFile | None:
         return state.files.get(key, {}).get(file.name)
 
-    def _count(self, entry: Entry, former: Iterable[StoredFile]) -> None:
+    def _count(self, entry: ManifestEntry, former: Iterable[StoredFile]) -> None:
         """Follow which objects are named; those that no file names any more go later."""
         self._named.update(_objects(file for files in entry.files.values() for file in files))
         for name in _objects(former):

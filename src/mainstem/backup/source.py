@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mainstem.backup.manifest import Source
+from mainstem.backup.manifest import LogIdentity
 from mainstem.errors import StorageError, UnavailableError
 from mainstem.log.cleaning.compaction_job import SWAP
 from mainstem.log.files.names import (
@@ -51,7 +51,7 @@ class ChangedError(UnavailableError):
     """The log changed its files while they were read: the round begins again."""
 
 
-class NotYetError(UnavailableError):
+class NoLogYetError(UnavailableError):
     """The directory has no log yet, or no checkpoint."""
 
 
@@ -149,27 +149,27 @@ class DataDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def source(self) -> Source:
-        """Whose log it is. Raises NotYetError."""
+    def source(self) -> LogIdentity:
+        """Whose log it is. Raises NoLogYetError."""
         try:
             found = decode_properties((self.path / META_PROPERTIES).read_bytes())
         except FileNotFoundError as error:
-            raise NotYetError(f"{self.path} has no log yet (no {META_PROPERTIES})") from error
+            raise NoLogYetError(f"{self.path} has no log yet (no {META_PROPERTIES})") from error
         except OSError as error:
             raise StorageError(f"cannot read {self.path / META_PROPERTIES}: {error.strerror or error}") from error
         if not found.get("cluster.id"):
             raise StorageError(f"{self.path / META_PROPERTIES} names no cluster.id")
         node_id = int(found.get("node.id", "1"))
-        return Source(found["cluster.id"], found.get("directory.id", ""), node_id, str(self.path.absolute()))
+        return LogIdentity(found["cluster.id"], found.get("directory.id", ""), node_id, str(self.path.absolute()))
 
     def moment(self) -> Moment:
-        """The newest checkpoint. Raises NotYetError, StorageError."""
+        """The newest checkpoint. Raises NoLogYetError, StorageError."""
         path = self.path / NODE_CHECKPOINT
         try:
             with path.open("rb") as file:
                 data, time_ns = file.read(), os.fstat(file.fileno()).st_mtime_ns
         except FileNotFoundError as error:
-            raise NotYetError(f"{self.path} has no {NODE_CHECKPOINT} yet") from error
+            raise NoLogYetError(f"{self.path} has no {NODE_CHECKPOINT} yet") from error
         except OSError as error:
             raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
         checkpoint = decode_node_checkpoint(data)
@@ -239,7 +239,7 @@ class Proven(NamedTuple):
 def prove(file: OpenFile, start: int, offset: int, until_offset: int) -> Proven:
     """Check every batch from a batch's start on by its checksum, as long as it begins before ``until_offset``.
 
-    Damage is passed over, and told: a backup has what is there.
+    Damage is passed over, and its place returned: a backup has the bytes that are there.
     """
     end, damaged_at = start, None
     batches = walk_past_damage(file, Start(start, offset), file.identity.size_bytes, prove=True)

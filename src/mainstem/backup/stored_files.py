@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mainstem.backup.catalog import Piece, StoredFile
+from mainstem.backup.catalog import StoredFile, StoredPiece
 from mainstem.backup.stores.store import ObjectStore
 from mainstem.errors import CorruptBatchError, StorageError
 from mainstem.record.checksum import crc32c
@@ -14,7 +14,7 @@ class DamagedObjectError(StorageError):
     """An object that is shorter than it was, or has other bytes."""
 
 
-def read_piece(store: ObjectStore, piece: Piece) -> bytes:
+def read_piece(store: ObjectStore, piece: StoredPiece) -> bytes:
     """A piece's bytes. Raises DamagedObjectError, ObjectMissingError."""
     data = store.get_range(piece.object_name, piece.object_offset, piece.size_bytes)
     if len(data) != piece.size_bytes or crc32c(data) != piece.crc:
@@ -55,7 +55,7 @@ class StoredReader:
                 found += data[max(0, file_position - piece.start) : file_position + length - piece.start]
         return bytes(found)
 
-    def _bytes_of(self, piece: Piece) -> bytes:
+    def _bytes_of(self, piece: StoredPiece) -> bytes:
         if piece.start not in self._kept:
             try:
                 data = read_piece(self._store, piece)

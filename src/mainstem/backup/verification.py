@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from mainstem.backup.catalog import PartitionKey, State, StoredFile, key_of
+from mainstem.backup.catalog import BackupState, PartitionKey, StoredFile, key_of
 from mainstem.backup.manifest import ManifestReader
 from mainstem.backup.moments import points
 from mainstem.backup.stored_files import DamagedObjectError, StoredReader, stretches
@@ -29,7 +29,7 @@ _TRIES: Final = 3
 
 @dataclass(slots=True)
 class BackupReport:
-    """What was read, and what is wrong."""
+    """The counts of what was read, and the damages."""
 
     points: int = 0
     first_ms: int = 0
@@ -58,7 +58,7 @@ def verify_backup(store: ObjectStore, tell: Callable[[str], None]) -> BackupRepo
 class _Verification:
     """One try."""
 
-    def __init__(self, store: ObjectStore, reader: ManifestReader, newest: State) -> None:
+    def __init__(self, store: ObjectStore, reader: ManifestReader, newest: BackupState) -> None:
         self._store = store
         self._reader = reader
         self._newest = newest
@@ -90,7 +90,7 @@ class _Verification:
                 if report.points == 1 or state.number == self._reader.root.newest:
                     self._require_files(state)
 
-    def _require_files(self, state: State) -> None:
+    def _require_files(self, state: BackupState) -> None:
         for name, end in state.ends.items():
             segments, _ = self._newest.at(key_of(end.topic_id, name.partition), state.number, end)
             if not segments or segments[-1].offset != end.last_base or segments[-1].size_bytes < end.end_position:

@@ -63,7 +63,7 @@ def defaults(commands: Mapping[str, Mapping[str, str]], path: Path = Path(FILE_N
 
 
 def _share_backup(path: Path, document: dict[str, Any]) -> Any:
-    """Give ``[backup]`` to the commands that start a backup beside their log; its URL, which is no option."""
+    """Give ``[backup]`` to the commands that start a backup beside their log; its URL is an argument."""
     table = _table(path, "backup", document.get("backup", {}))
     url = table.pop("url", None)
     if url is not None:

@@ -28,7 +28,7 @@ class ObjectMissingError(InputError):
 
 
 class StoreConflictError(InputError):
-    """The condition of a write does not hold: somebody else has written meanwhile."""
+    """The condition of a write does not hold: another process has written meanwhile."""
 
 
 class StoredObject(NamedTuple):

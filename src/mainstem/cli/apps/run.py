@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mainstem.cli import options
+from mainstem.cli.apps.served_backup import ServedBackup
 from mainstem.cli.output import note, out, out_json
 from mainstem.exit_codes import DONE
 
@@ -53,7 +54,6 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     json: options.Json = False,
 ) -> int:
     """Run an App. It gets its own log unless --bootstrap names one, a Spark driver, a view host and the gateway."""
-    from mainstem.cli.apps.served_backup import ServedBackup
     from mainstem.cli.foreground import say_ready, stay_up, stopping_cleanly
     from mainstem.extras import require
     from mainstem.gateway.access.limits import divided
@@ -66,26 +66,28 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     served_backup = ServedBackup.of(None if bootstrap else backup, backup_every, backup_keep)
     with stopping_cleanly(), Stack(data, note) as stack:
         ready = {"kafka": bootstrap or stack.start_log(listen, of_log)}
-        served_backup.start(stack)
         deploy_app(app, ready["kafka"])
-        app = app.resolve()
-        _start_captures(stack, app, declared, ready["kafka"])
+        _start_beside(stack, served_backup, app := app.resolve(), declared, ready["kafka"])
         if declared.pipelines:
             stack.launch_pipelines(app, declared.name, ready["kafka"], master, once=once, changed=changed or ())
         if once:
             return _finish_once(stack, app, declared, ready["kafka"], json=json)
         if declared.views:
             stack.launch_views(app, ready["kafka"])
-        origins, read_only = tuple(cors_origin or ()), console_read_only
-        access = HttpAccess(http_tokens, origins, http_tls_cert, http_tls_key, False, of_gateway, read_only)
+        origins, tls = tuple(cors_origin or ()), (http_tls_cert, http_tls_key)
+        access = HttpAccess(http_tokens, origins, *tls, False, of_gateway, console_read_only)
         ready["http"] = stack.launch_gateway(
             ready["kafka"], http, views=bool(declared.views), access=access, console=not no_console
         )
-        for name in ("gateway", *(["views"] if declared.views else []), *(["pipelines"] if declared.pipelines else [])):
-            stack.supervisor.wait_ready(name)
+        _wait_ready(stack, declared)
         say_ready(ready, as_json=json)
         stay_up(stack)
     return DONE
+
+
+def _wait_ready(stack: Stack, declared: App) -> None:
+    for name in ("gateway", *(["views"] if declared.views else []), *(["pipelines"] if declared.pipelines else [])):
+        stack.supervisor.wait_ready(name)
 
 
 def _declared(app: Path, changed: Sequence[str]) -> App:
@@ -100,8 +102,9 @@ def _declared(app: Path, changed: Sequence[str]) -> App:
     return declared
 
 
-def _start_captures(stack: Stack, app: Path, declared: App, bootstrap: str) -> None:
-    """Start the captures of databases. When it returns, their topics are there: what reads them may start."""
+def _start_beside(stack: Stack, backup: ServedBackup, app: Path, declared: App, bootstrap: str) -> None:
+    """Start the backup and the captures of databases. When it returns, the captured topics are there."""
+    backup.start(stack)
     for process in [stack.launch_capture(app, bootstrap, name) for name in declared.captures]:
         stack.supervisor.wait_ready(process)
 

@@ -43,7 +43,7 @@ _MAPPINGS_MAX: Final = 8
 
 
 class ReadableFile(Protocol):
-    """What a walk over record batches needs of a file."""
+    """The part of a file that a walk over record batches needs."""
 
     def read(self, file_position: int, length: int) -> bytes:
         """At most ``length`` bytes; fewer only where the file ends."""

@@ -32,7 +32,7 @@ class PieceWriter:
         self._store = store
         self._prefix = f"{DATA}/{prefix}"
         self._threads = threads
-        self._count = 0
+        self._shared_count = self._own_count = 0
         self._shared: list[bytes] = []
         self._shared_bytes = 0
         self._uploads: list[Future[None]] = []
@@ -51,7 +51,8 @@ class PieceWriter:
         """The piece for bytes that begin at ``start`` in their file."""
         self.uploaded_bytes += len(data)
         if len(data) >= _OWN_OBJECT_BYTES:
-            name = self._next_name("b")
+            name = f"{self._prefix}-own-{self._own_count}"
+            self._own_count += 1
             self._upload(lambda: self._store.put(name, data))
             return StoredPiece(name, 0, start, start + len(data), crc32c(data))
         piece = StoredPiece(self._shared_name(), self._shared_bytes, start, start + len(data), crc32c(data))
@@ -62,16 +63,13 @@ class PieceWriter:
         return piece
 
     def _shared_name(self) -> str:
-        return f"{self._prefix}-{self._count:04d}s"
-
-    def _next_name(self, kind: str) -> str:
-        self._count += 1
-        return f"{self._prefix}-{self._count - 1:04d}{kind}"
+        """The object that shares are collected for now."""
+        return f"{self._prefix}-shared-{self._shared_count}"
 
     def _upload_shared(self) -> None:
         if self._shared:
             name, data = self._shared_name(), b"".join(self._shared)
-            self._count += 1
+            self._shared_count += 1
             self._shared, self._shared_bytes = [], 0
             self._upload(lambda: self._store.put(name, data))
 

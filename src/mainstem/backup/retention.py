@@ -33,8 +33,16 @@ _REMOVED_AT_ONCE: Final = 1000
 class Keeper:
     """Of one process; ``begin`` gives it the manifest of a new writer."""
 
-    def __init__(self, clock: Clock, keep_s: float, *, remove_after_s: float = _REMOVE_AFTER_S) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        keep_s: float,
+        *,
+        remove_after_s: float = _REMOVE_AFTER_S,
+        chapter_points: int = _CHAPTER_POINTS,
+    ) -> None:
         self._clock = clock
+        self._chapter_points = chapter_points
         self._keep_ms = int(keep_s * 1000)
         self._remove_after_s = remove_after_s
         self._looked_s = clock.monotonic_s()
@@ -75,7 +83,7 @@ class Keeper:
             self._forget_before(entry, manifest.state, chapters[0][0])
         former = [self._former(manifest.state, key, file) for key, files in entry.files.items() for file in files]
         forgotten = [manifest.state.files[key][name] for key, names in entry.gone.items() for name in names]
-        is_due = not chapters or entry.number - chapters[-1][0] >= _CHAPTER_POINTS
+        is_due = not chapters or entry.number - chapters[-1][0] >= self._chapter_points
         begins_chapter = entry.is_point and (is_due or abs(entry.time_ms - chapters[-1][1]) >= _CHAPTER_MS)
         manifest.commit(entry, begins_chapter=begins_chapter, keep=chapters, horizon_ms=horizon_ms)
         self._count(entry, [*(file for file in former if file is not None), *forgotten])

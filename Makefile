@@ -62,6 +62,14 @@ mirror-kills: $(READY) ## Kill a mirror, its source and its target two hundred t
 capture-kills: $(READY) ## Kill a capture of PostgreSQL 1,000 times, and see that nothing is lost or twice (ARGS="--kills 100")
 	@exec $(BIN)/python -m tests.postgres.killed $(ARGS)
 
+.PHONY: s3-server
+s3-server: ## Compile versitygw, the S3 server that the tests of backups start (minutes, once; needs Go)
+	@scripts/setup-s3-server
+
+.PHONY: backup-kills
+backup-kills: $(READY) s3-server ## Kill the log and its backup a hundred times, then lose the disk and restore
+	@MAINSTEM_BACKUP_KILLS=$${MAINSTEM_BACKUP_KILLS:-100} exec $(BIN)/python -m pytest -q tests/backup/test_kills.py $(ARGS)
+
 .PHONY: fuzz
 fuzz: $(READY) ## Send wrong requests of every API for an hour (MAINSTEM_FUZZ_S=60 for a minute)
 	@MAINSTEM_FUZZ_S=$${MAINSTEM_FUZZ_S:-3600} exec $(BIN)/python -m pytest -q tests/hostile/test_fuzz_requests.py $(ARGS)

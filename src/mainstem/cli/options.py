@@ -13,6 +13,8 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_HTTP = "127.0.0.1:8080"
 DEFAULT_LOG_FORMAT = "text:warning"
+DEFAULT_BACKUP_EVERY = "5s"
+DEFAULT_BACKUP_KEEP = "7d"
 
 Bootstrap: TypeAlias = Annotated[
     str, typer.Option("--bootstrap", envvar="MAINSTEM_BOOTSTRAP", metavar="HOST:PORT", help="The log's address.")
@@ -110,4 +112,25 @@ AsOf: TypeAlias = Annotated[
 ]
 Timeout: TypeAlias = Annotated[
     float, typer.Option("--timeout", min=0, max=300, metavar="SECONDS", help="How long to wait for that.")
+]
+BackupUrl: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--backup",
+        envvar="MAINSTEM_BACKUP",
+        metavar="URL",
+        help="Back the log up continuously: s3://BUCKET/PATH, gs://…, az://… or file:///PATH.",
+    ),
+]
+BackupEvery: TypeAlias = Annotated[
+    str, typer.Option("--every", metavar="DURATION", help="How often what is new is stored.")
+]
+BackupKeep: TypeAlias = Annotated[
+    str, typer.Option("--keep", metavar="DURATION", help="How long each point in time can be restored.")
+]
+ServedBackupEvery: TypeAlias = Annotated[
+    str, typer.Option("--backup-every", metavar="DURATION", help="With --backup: how often what is new is stored.")
+]
+ServedBackupKeep: TypeAlias = Annotated[
+    str, typer.Option("--backup-keep", metavar="DURATION", help="With --backup: how long each point can be restored.")
 ]

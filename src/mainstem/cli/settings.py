@@ -6,6 +6,9 @@
     [serve]
     data = "/var/lib/mainstem"       # for one command
     set = ["num.partitions=4"]
+    [backup]
+    url = "s3://backups/orders"      # serve and run start it; mainstem backup takes it for its URL
+    keep = "30d"
     [topics]
     bootstrap = "kafka2:9092"        # for all commands of a group
     [topics.create]
@@ -38,6 +41,7 @@ def defaults(commands: Mapping[str, Mapping[str, str]], path: Path = Path(FILE_N
     if not path.is_file():
         return {}
     document = _read(path)
+    backup_url = _share_backup(path, document)
     unknown = [name for name in document if name not in (*SHARED, *SECURITY) and name not in commands]
     if unknown:
         raise ConfigError(f"{path}: {unknown[0]!r} is neither a command nor one of {', '.join(SHARED)}")
@@ -53,7 +57,22 @@ def defaults(commands: Mapping[str, Mapping[str, str]], path: Path = Path(FILE_N
         for each, full in within.items():
             _require_known(path, full, own[each], commands[full])
             found[name][each] = shared | _renamed(table | own[each], commands[full])
+    if backup_url is not None and "to" in found.get("backup", {}):
+        found["backup"]["to"]["store_url"] = backup_url
     return found
+
+
+def _share_backup(path: Path, document: dict[str, Any]) -> Any:
+    """Give ``[backup]`` to the commands that start a backup beside their log; its URL is an argument."""
+    table = _table(path, "backup", document.get("backup", {}))
+    url = table.pop("url", None)
+    if url is not None:
+        served = {"backup": url, **{f"backup-{name}": table[name] for name in ("every", "keep") if name in table}}
+        for command in ("serve", "run"):
+            document[command] = served | _table(path, command, document.get(command, {}))
+    if "backup" in document:
+        document["backup"] = table
+    return url
 
 
 def _require_known(path: Path, name: str, table: Mapping[str, Any], known: Collection[str]) -> None:

@@ -1,8 +1,8 @@
-"""The roles of supervised processes, and those of a node: log, gateway, registry, view host, capture, pipelines.
+"""The roles of supervised processes: log, backup, gateway, registry, view host, capture, pipelines.
 
 A role is a command line and how to run it: the ready line, how long the start and a clean stop may take, and its rank
-in the order of stopping (lower ranks first; equal ranks together). The log stops last, so that the other processes can
-still append their last records. Pure data.
+in the order of stopping (lower ranks first; equal ranks together). The log stops late, so that the other processes can
+still append their last records; only the backup, which reads the log's files, stops after it. Pure data.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mainstem.logs import FORMATS, LEVELS
 
 WEBHOOK_VARIABLE = "MAINSTEM_ALERT_WEBHOOK"
 """The gateway gets the webhook's URL by it: others on the machine see a command line, and the URL may be secret."""
-RANK_GATEWAY, RANK_APPLIERS, RANK_LOG = 0, 1, 2
+RANK_GATEWAY, RANK_APPLIERS, RANK_LOG, RANK_BACKUP = 0, 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +153,13 @@ def capture_role(app: Path, bootstrap: str, capture: str) -> Role:
     argv = _python("mainstem.postgres.process", *arguments)
     prefix = "ready: postgres "
     return Role(f"postgres-{capture}", argv, prefix, ready_timeout_s=180.0, grace_s=20.0, stop_rank=RANK_APPLIERS)
+
+
+def backup_role(data: Path, url: str, every_s: float, keep_s: float) -> Role:
+    """The continuous backup of a data directory. Nothing that it says ends the node: it is always started again."""
+    arguments = ("--data", str(data), "--url", url, "--every", f"{every_s:g}", "--keep", f"{keep_s:g}")
+    argv = _python("mainstem.backup.process", *arguments)
+    return Role("backup", argv, "ready: backup ", grace_s=10.0, stop_rank=RANK_BACKUP, refusal_codes=frozenset())
 
 
 def pipelines_role(

@@ -92,6 +92,10 @@ class Stack:
         socket_path = self.layout.socket("views")
         self.supervisor.launch(roles.view_host_role(app_file, bootstrap, self.layout.data, socket_path))
 
+    def launch_backup(self, url: str, every_s: float, keep_s: float) -> None:
+        """Start the backup of the data directory. The node does not wait for it, nor for its store."""
+        self.supervisor.launch(roles.backup_role(self.layout.data, url, every_s, keep_s))
+
     def launch_capture(self, app_file: Path, bootstrap: str, capture: str) -> str:
         """Start one capture of a database; the name of its process."""
         role = roles.capture_role(app_file, bootstrap, capture)

@@ -2,6 +2,7 @@
 
 * ``run``: ``run``
 * ``serve``: ``serve``
+* ``served_backup``: the backup that these two start
 * ``pipelines``: ``pipelines``
 * ``views``: ``views``
 * ``verify``: ``verify``

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mainstem.cli import options
+from mainstem.cli.apps.served_backup import ServedBackup
 from mainstem.cli.output import note, out, out_json
 from mainstem.exit_codes import DONE
 
@@ -48,6 +49,9 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     console_read_only: options.ConsoleReadOnly = False,
     alert_webhook: options.AlertWebhook = None,
     settings: options.Settings = None,
+    backup: options.BackupUrl = None,
+    backup_every: options.ServedBackupEvery = options.DEFAULT_BACKUP_EVERY,
+    backup_keep: options.ServedBackupKeep = options.DEFAULT_BACKUP_KEEP,
     json: options.Json = False,
 ) -> int:
     """Run an App. It gets its own log unless --bootstrap names one, a Spark driver, a view host and the gateway."""
@@ -60,11 +64,11 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     require("spark", "views", "gateway")
     of_log, of_gateway = divided(settings or (), log=bootstrap)
     declared = _declared(app, changed or ())
+    served_backup = ServedBackup.of(None if bootstrap else backup, backup_every, backup_keep)
     with stopping_cleanly(), Stack(data, note) as stack:
         ready = {"kafka": bootstrap or stack.start_log(listen, of_log)}
         deploy_app(app, ready["kafka"])
-        app = app.resolve()
-        _start_captures(stack, app, declared, ready["kafka"])
+        _start_beside(stack, served_backup, app := app.resolve(), declared, ready["kafka"])
         if declared.pipelines:
             stack.launch_pipelines(app, declared.name, ready["kafka"], master, once=once, changed=changed or ())
         if once:
@@ -76,11 +80,15 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
         ready["http"] = stack.launch_gateway(
             ready["kafka"], http, views=bool(declared.views), access=access, console=not no_console
         )
-        for name in ("gateway", *(["views"] if declared.views else []), *(["pipelines"] if declared.pipelines else [])):
-            stack.supervisor.wait_ready(name)
+        _wait_ready(stack, declared)
         say_ready(ready, as_json=json)
         stay_up(stack)
     return DONE
+
+
+def _wait_ready(stack: Stack, declared: App) -> None:
+    for name in ("gateway", *(["views"] if declared.views else []), *(["pipelines"] if declared.pipelines else [])):
+        stack.supervisor.wait_ready(name)
 
 
 def _declared(app: Path, changed: Sequence[str]) -> App:
@@ -95,8 +103,9 @@ def _declared(app: Path, changed: Sequence[str]) -> App:
     return declared
 
 
-def _start_captures(stack: Stack, app: Path, declared: App, bootstrap: str) -> None:
-    """Start the captures of databases. When it returns, their topics are there: what reads them may start."""
+def _start_beside(stack: Stack, backup: ServedBackup, app: Path, declared: App, bootstrap: str) -> None:
+    """Start the backup and the captures of databases. When it returns, the captured topics are there."""
+    backup.start(stack)
     for process in [stack.launch_capture(app, bootstrap, name) for name in declared.captures]:
         stack.supervisor.wait_ready(process)
 

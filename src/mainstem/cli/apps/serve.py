@@ -31,9 +31,13 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
     settings: options.Settings = None,
     insecure: options.Insecure = False,
     log_format: options.LogFormat = options.DEFAULT_LOG_FORMAT,
+    backup: options.BackupUrl = None,
+    backup_every: options.ServedBackupEvery = options.DEFAULT_BACKUP_EVERY,
+    backup_keep: options.ServedBackupKeep = options.DEFAULT_BACKUP_KEEP,
     json: options.Json = False,
 ) -> None:
     """Start the log and the HTTP gateway; ctrl-C stops them. With --http-for the gateway alone, for another log."""
+    from mainstem.cli.apps.served_backup import ServedBackup
     from mainstem.cli.foreground import say_ready, stay_up, stopping_cleanly
     from mainstem.extras import require
     from mainstem.gateway.access.limits import divided
@@ -47,6 +51,7 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
     if registry is not None:
         require("registry")
     of_log, of_gateway = divided(settings or (), log=http_for)
+    served_backup = ServedBackup.of(None if http_for else backup, backup_every, backup_keep)
     with stopping_cleanly(), Stack(data, note) as stack:
         output = LogOutput.parse(log_format)
         address = http_for or stack.launch_log(listen, of_log, insecure=insecure, output=output)
@@ -60,6 +65,7 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
             ready["http"] = stack.launch_gateway(address, http, access=access, console=not no_console)
         if http_for is None:
             stack.supervisor.wait_ready("log")
+        served_backup.start(stack)
         if not no_http:
             stack.supervisor.wait_ready("gateway")
         if registry is not None:

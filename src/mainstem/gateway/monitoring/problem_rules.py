@@ -10,10 +10,17 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from mainstem.gateway.monitoring.snapshots import Document, NodeSnapshot, dead_letter_topic, disk_free_percent
+from mainstem.gateway.monitoring.snapshots import (
+    Document,
+    NodeSnapshot,
+    backup_lag_s,
+    dead_letter_topic,
+    disk_free_percent,
+)
 
 DISK_FREE_PERCENT: Final = 10.0
 TRANSACTION_S: Final = 60.0
+BACKUP_LAG_S: Final = 60.0
 _WAITING_GRACE_S: Final = 60.0
 _SERVING: Final = frozenset({"live", "catching up", "starting"})
 
@@ -84,6 +91,7 @@ def _of_log(snapshot: NodeSnapshot) -> Iterator[Symptom]:
             "Shorten the retention of large topics, or give the data directory a larger disk.",
             "/console/topics",
         )
+    yield from _of_backup(snapshot)
     oldest_s = snapshot.metric("mainstem_transaction_oldest_seconds") or 0
     if oldest_s > TRANSACTION_S:
         yield Symptom(
@@ -92,6 +100,30 @@ def _of_log(snapshot: NodeSnapshot) -> Iterator[Symptom]:
             f"A transaction has been open for {oldest_s:,.0f} s. Readers of committed records wait for its end.",
             "Find its producer and end it. The log aborts the transaction when its time-out is over.",
             "/console/topics",
+        )
+
+
+def _of_backup(snapshot: NodeSnapshot) -> Iterator[Symptom]:
+    behind_s = backup_lag_s(snapshot)
+    errors = (snapshot.metrics or {}).get("mainstem_backup_last_error_seconds", ())
+    why = f" {errors[0][0]['error']}." if errors else ""
+    if behind_s is not None and behind_s > BACKUP_LAG_S:
+        yield Symptom(
+            "backup-behind",
+            "backup",
+            f"The backup has nothing of the last {behind_s:,.0f} s.{why}",
+            "It is tried again by itself. If this lasts, mend what the error names, or read the last lines of "
+            "DATA/run/backup.log.",
+            "/console/history",
+        )
+    damages = snapshot.metric("mainstem_backup_damages") or 0
+    if damages:
+        yield Symptom(
+            "backup-damaged",
+            "backup",
+            f"The backup found {damages:,.0f} place{'s' if damages > 1 else ''} of the log damaged.",
+            "DATA/run/backup.log names the files. See all damages with: mainstem log verify",
+            "/console/history",
         )
 
 

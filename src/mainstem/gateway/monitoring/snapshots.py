@@ -31,6 +31,7 @@ UNITS: Final = {
     "disk_free_percent": "%",
     "cpu_percent": "%",
     "open_transaction_s": "s",
+    "backup_lag_s": "s",
     "lag": "records",
     "group_lag": "records",
     "dead_letters": "records",
@@ -55,6 +56,9 @@ _FAMILIES: Final = frozenset(
         "mainstem_disk_size_bytes",
         "mainstem_disk_free_bytes",
         "mainstem_connections",
+        "mainstem_backup_held_until_seconds",
+        "mainstem_backup_last_error_seconds",
+        "mainstem_backup_damages",
         "process_resident_memory_bytes",
         "process_cpu_seconds_total",
     }
@@ -168,6 +172,12 @@ def disk_free_percent(snapshot: NodeSnapshot) -> float | None:
     return None if not size or free is None else 100 * free / size
 
 
+def backup_lag_s(snapshot: NodeSnapshot) -> float | None:
+    """How old the backup's state of the log is; None where the node has no backup."""
+    held_until_s = snapshot.metric("mainstem_backup_held_until_seconds")
+    return None if held_until_s is None else max(0.0, snapshot.at_ms / 1000 - held_until_s)
+
+
 def _gauges(snapshot: NodeSnapshot) -> Iterator[tuple[str, float]]:
     for series, metric in _NODE_GAUGES:
         value = snapshot.metric(metric)
@@ -176,6 +186,9 @@ def _gauges(snapshot: NodeSnapshot) -> Iterator[tuple[str, float]]:
     free = disk_free_percent(snapshot)
     if free is not None:
         yield "node/disk_free_percent", free
+    behind_s = backup_lag_s(snapshot)
+    if behind_s is not None:
+        yield "node/backup_lag_s", behind_s
     for pipeline in snapshot.pipelines or ():
         yield from _pipeline(pipeline, snapshot.ends)
     for view in snapshot.views or ():

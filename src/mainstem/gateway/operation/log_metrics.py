@@ -1,9 +1,9 @@
 """``GET /metrics``: the log process's metrics, asked for on its Unix socket and passed on, and the gateway's own.
 
 The log counts by itself and serves Prometheus' text format. The gateway adds a counter of its own, of failures of
-background tasks; how each view is, as its host says it; what pipelines count, as their drivers say it; and the file
-that the node's supervisor writes about restarts. Parts that do not answer in time are left out of the page. Used by one
-event loop.
+background tasks; how each view is, as its host says it; what pipelines count, as their drivers say it; and the files in
+which the node's supervisor tells of restarts, and its backup how it is doing. Parts that do not answer in time are left
+out of the page. Used by one event loop.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from mainstem.gateway.views.backend import ViewBackend
 from mainstem.pipelines.overview import Overview
 
 _TIMEOUT_S = 10.0
+BACKUP_FILE: Final = "backup.prom"
 _THREADS_MAX: Final = 2
 _FAMILIES: Final[tuple[tuple[str, str, Callable[[Mapping[str, Any]], float]], ...]] = (
     ("up", "1 while the view applies and answers", lambda status: int(status["state"] in ("live", "catching up"))),
@@ -42,10 +43,10 @@ _FAMILIES: Final[tuple[tuple[str, str, Callable[[Mapping[str, Any]], float]], ..
 
 
 class LogMetrics:
-    """The log's socket, and the supervisor's file where there is one."""
+    """The log's socket, and the files of the supervisor and of the backup, where there are such."""
 
     def __init__(self, socket: Path, supervisor: Path | None = None) -> None:
-        self._supervisor = supervisor
+        self._files = [] if supervisor is None else [supervisor, supervisor.with_name(BACKUP_FILE)]
         self._client = UnixHttp(socket, silence_s=_TIMEOUT_S, connect_s=_TIMEOUT_S)
 
     async def page(self) -> Response:
@@ -57,9 +58,8 @@ class LogMetrics:
             raise UnavailableError("the log does not answer with its metrics; it restarts by itself") from error
         if answer.status != HTTPStatus.OK:
             raise UnavailableError("the log is busy with other requests for metrics; try again in a moment")
-        supervisor = self._supervisor
-        restarts = supervisor.read_bytes() if supervisor is not None and supervisor.exists() else b""
-        return Response(page + own_metrics() + restarts, headers={"Content-Type": answer.headers["content-type"]})
+        others = b"".join(each.read_bytes() for each in self._files if each.exists())
+        return Response(page + own_metrics() + others, headers={"Content-Type": answer.headers["content-type"]})
 
     async def close(self) -> None:
         """Close the connections to the log."""

@@ -42,17 +42,21 @@ _MAPPING_BYTES: Final = 8 << 20
 _MAPPINGS_MAX: Final = 8
 
 
-class DiskFile(Protocol):
+class ReadableFile(Protocol):
+    """The part of a file that a walk over record batches needs."""
+
+    def read(self, file_position: int, length: int) -> bytes:
+        """At most ``length`` bytes; fewer only where the file ends."""
+        ...
+
+
+class DiskFile(ReadableFile, Protocol):
     """An open file: read and write by file position, no cursor."""
 
     @property
     def path(self) -> PurePath: ...
 
     def size_bytes(self) -> int: ...
-
-    def read(self, file_position: int, length: int) -> bytes:
-        """At most ``length`` bytes; fewer only where the file ends."""
-        ...
 
     def view(self, file_position: int, length: int) -> memoryview:
         """As ``read``, for large stretches that are handed on: may map the file instead of copying."""

@@ -15,7 +15,7 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from mainstem.errors import CorruptBatchError
-from mainstem.log.files.disk import DiskFile
+from mainstem.log.files.disk import ReadableFile
 from mainstem.record.constants import (
     BATCH_LENGTH_AT,
     BATCH_LENGTH_MIN,
@@ -56,7 +56,9 @@ class Start(NamedTuple):
         return self.base_offset if self.base_offset is not None else (self.last_offset or 0)
 
 
-def walk_headers(file: DiskFile, start: Start, end: int, *, prove: bool = False) -> Iterator[tuple[int, BatchHeader]]:
+def walk_headers(
+    file: ReadableFile, start: Start, end: int, *, prove: bool = False
+) -> Iterator[tuple[int, BatchHeader]]:
     """Yield each batch from ``start`` on that ends by ``end``; with ``prove`` each is proven by its checksum first.
 
     Reads a chunk at a time, so that small batches share a read. The records of batches that are larger are skipped,
@@ -99,7 +101,7 @@ def _header_at(chunk: bytes, at: int, start: Start, end: int) -> BatchHeader:
     return header
 
 
-def skip_before(file: DiskFile, start: Start, end: int, offset: int) -> Start:
+def skip_before(file: ReadableFile, start: Start, end: int, offset: int) -> Start:
     """The first batch from ``start`` on that does not plainly end before ``offset``: a quick walk.
 
     The caller checks what it was led to, which may be the end, or no batch at all.
@@ -124,7 +126,7 @@ def skip_before(file: DiskFile, start: Start, end: int, offset: int) -> Start:
     return Start(file_position, next_offset, last_offset)
 
 
-def last_batch_end(file: DiskFile, start: int, limit: int) -> int:
+def last_batch_end(file: ReadableFile, start: int, limit: int) -> int:
     """The end of the last batch from ``start`` on that ends by ``limit``, in bytes that are proven."""
     chunk, chunk_start, file_position = b"", start, start
     while file_position + _STEP.size <= limit:
@@ -144,7 +146,7 @@ def last_batch_end(file: DiskFile, start: int, limit: int) -> int:
 
 
 def walk_past_damage(
-    file: DiskFile, start: Start, end: int, *, prove: bool, search: Search | None = None
+    file: ReadableFile, start: Start, end: int, *, prove: bool, search: Search | None = None
 ) -> Iterator[tuple[int, BatchHeader]]:
     """As ``walk_headers`` or, with ``prove``, ``walk_verified``; but after damage it continues at the next valid batch.
 
@@ -164,7 +166,7 @@ def walk_past_damage(
         start = Start(found[0] + found[1].size_bytes, found[1].next_offset)
 
 
-def find_valid_batch(file: DiskFile, start: int, end: int, first_offset: int) -> tuple[int, BatchHeader] | None:
+def find_valid_batch(file: ReadableFile, start: int, end: int, first_offset: int) -> tuple[int, BatchHeader] | None:
     """The first whole, verified batch that starts in (start, end) and whose offsets are from ``first_offset`` on.
 
     Use it after damage, where every byte may be a batch's start. It searches for the magic byte.
@@ -180,7 +182,7 @@ def find_valid_batch(file: DiskFile, start: int, end: int, first_offset: int) ->
 
 
 def _find_in_chunk(
-    file: DiskFile, chunk: bytes, chunk_start: int, end: int, first_offset: int
+    file: ReadableFile, chunk: bytes, chunk_start: int, end: int, first_offset: int
 ) -> tuple[int, BatchHeader] | None:
     magic_at = chunk.find(_MAGIC_BYTE, MAGIC_AT)
     while magic_at >= 0:
@@ -196,7 +198,7 @@ def _find_in_chunk(
     return None
 
 
-def _proven(file: DiskFile, chunk: bytes, at: int, file_position: int, end: int) -> BatchHeader | None:
+def _proven(file: ReadableFile, chunk: bytes, at: int, file_position: int, end: int) -> BatchHeader | None:
     """The header of the batch at ``file_position`` if all of it is there and its checksum matches, else None."""
     try:
         header = read_header(chunk, at)

@@ -1,0 +1,190 @@
+"""The loop of a backup: a round every few seconds, and after an error another try, with growing pauses.
+
+One process backs up a directory: it holds ``run/backup.lock``. ``run/backup-writer`` names the writer that
+this directory has claimed the manifest with, and its next one. A manifest that another has claimed belongs to another
+copy of the directory (a clone), and is refused unless ``take_over`` says so.
+
+Nothing that the store does stops more than this loop. Concurrency: one thread; ``stop`` from any.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mainstem.backup.backup_round import BackupRounds, MoreToStoreError
+from mainstem.backup.manifest import ROOT, BackupTakenError, Manifest, Root, new_writer
+from mainstem.backup.retention import Keeper
+from mainstem.backup.source import ChangedError, DataDirectory, NoLogYetError
+from mainstem.backup.status import BackupStatus
+from mainstem.backup.stores.opening import probe
+from mainstem.backup.stores.store import ObjectMissingError, ObjectStore
+from mainstem.clock import Clock, SystemClock
+from mainstem.durable_files import LOCAL_FILES, DirectoryLock, private_directory, replace_file
+from mainstem.errors import MainstemError, StorageError
+
+EVERY_S: Final = 5.0
+KEEP_S: Final = 7 * 86_400.0
+_LOCK: Final = "backup.lock"
+_WRITERS: Final = "backup-writer"
+_START_PAUSE_S: Final = 1.0
+_CHANGED_PAUSE_S: Final = 0.3
+_CHANGED_TRIES: Final = 200
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class BackupOptions:
+    """``every_s`` between rounds, ``keep_s`` for points in time. ``take_over`` the manifest of another copy.
+
+    ``pauses_s``: the first one after an error, and the longest.
+    """
+
+    every_s: float = EVERY_S
+    keep_s: float = KEEP_S
+    take_over: bool = False
+    pauses_s: tuple[float, float] = (1.0, 60.0)
+
+
+class Backup:
+    """The backup of one data directory into one store."""
+
+    def __init__(
+        self,
+        data: Path,
+        store: ObjectStore,
+        options: BackupOptions,
+        status: BackupStatus,
+        tell: Tell,
+        clock: Clock | None = None,
+    ) -> None:
+        self._directory = DataDirectory(data)
+        self._run = data / "run"
+        self._store = store
+        self._options = options
+        self._status = status
+        self._tell = tell
+        self._clock = clock or SystemClock()
+        self._keeper = Keeper(self._clock, options.keep_s)
+        self._stopping = threading.Event()
+        self._rounds: BackupRounds | None = None
+        self._lock: DirectoryLock | None = None
+        self._is_probed = False
+
+    def stop(self) -> None:
+        """Let the loop end after its round."""
+        self._stopping.set()
+
+    def __enter__(self) -> Backup:
+        """Take the directory's backup. Raises DirectoryLockedError, StorageError."""
+        if not self._run.parent.is_dir():
+            raise StorageError(f"{self._run.parent} is not a data directory: name one with --data")
+        private_directory(self._run)
+        self._lock = DirectoryLock.take(
+            self._run / _LOCK, f"{self._run.parent} is being backed up by another process, {{holder}}: stop that one"
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._let_go()
+        if self._lock is not None:
+            self._lock.release()
+
+    def run(self) -> None:
+        """Run until ``stop``, inside the context. Each error is reported, and the round tried again."""
+        pause_s, longest_s = self._options.pauses_s
+        while not self._stopping.is_set():
+            try:
+                self.round()
+            except NoLogYetError:
+                self._stopping.wait(_START_PAUSE_S)
+            except MainstemError as error:
+                self._let_go()
+                if str(error) != self._status.last_error:
+                    self._tell(f"backup: {error}; it is tried again")
+                self._status.failed(str(error))
+                self._stopping.wait(pause_s)
+                pause_s = min(pause_s * 2, longest_s)
+            else:
+                pause_s = self._options.pauses_s[0]
+                self._stopping.wait(self._options.every_s)
+        self._round_at_end()
+
+    def _round_at_end(self) -> None:
+        """Take along what the log has stored since, when it was stopped before this process."""
+        if self._rounds is not None:
+            with suppress(MainstemError):
+                self.round()
+
+    def round(self) -> int:
+        """Bring the backup up to now, inside the context; the number of its newest point. Raises the first error.
+
+        A round begins again as long as the log changes its files meanwhile.
+        """
+        rounds = self._rounds or self._claimed()
+        for _ in range(_CHANGED_TRIES):
+            held_ms = self._clock.time_ms()
+            try:
+                rounds.run()
+            except MoreToStoreError:
+                self._status.stored_bytes = rounds.stored_bytes
+                self._status.publish()
+                if self._stopping.is_set():
+                    break
+            except ChangedError:
+                if self._stopping.wait(_CHANGED_PAUSE_S):
+                    break
+            else:
+                self._status.stored_bytes = rounds.stored_bytes
+                self._status.held(held_ms, rounds.number)
+                return rounds.number
+        if self._stopping.is_set():
+            return rounds.number
+        raise StorageError(f"the files of {self._directory.path} change faster than they can be read")
+
+    def _claimed(self) -> BackupRounds:
+        source = self._directory.source()
+        self._directory.moment()  # before anything is claimed: the log must have begun
+        if not self._is_probed:
+            probe(self._store)
+            self._is_probed = True
+        writer = new_writer()
+        last = self._last_writer()
+        replace_file(LOCAL_FILES, self._run / _WRITERS, "\n".join([*last, writer]).encode())
+        manifest = Manifest.claim(self._store, source, writer)
+        self._rounds = BackupRounds(self._directory, manifest, self._keeper, self._damaged)
+        return self._rounds
+
+    def _known_writers(self) -> list[str]:
+        with suppress(FileNotFoundError):
+            return (self._run / _WRITERS).read_text().split()
+        return []
+
+    def _last_writer(self) -> list[str]:
+        """The writer of the manifest, if there is one. Raises BackupTakenError when it is of another copy."""
+        try:
+            root = Root.decode(self._store.get(ROOT).data, self._store.url)
+        except ObjectMissingError:
+            return []
+        is_own = self._options.take_over or root.writer in self._known_writers()
+        if root.source.directory_id == self._directory.source().directory_id and not is_own:
+            raise BackupTakenError(
+                f"{self._store.url} was written last from another copy of this directory: {root.source.path} on "
+                f"{root.host}. Give this one a URL of its own, or, if that copy is gone, say --take-over"
+            )
+        return [root.writer]
+
+    def _damaged(self, text: str) -> None:
+        if text not in self._status.damages:
+            self._status.damages.append(text)
+            self._tell(f"backup: {text}")
+
+    def _let_go(self) -> None:
+        if self._rounds is not None:
+            self._rounds.close()
+        self._rounds = None

@@ -1,0 +1,255 @@
+"""Reads the data directory of a log, which may be running: its checkpoint, its partitions' files, and what is durable.
+
+The log process never waits for this: it takes no lock of the log, and opens files for reading only.
+
+
+* ``mainstem-checkpoint`` is replaced as a whole about once a second. Its recovery points are all of one moment, taken
+  by the one thread that owns the log, and everything before them is synced. So the records before them are a state that
+  a power cut at that moment could leave: all partitions fit each other, groups and transactions, too.
+* Bytes before the recovery point are never written over. A compaction makes new files, and is seen by their inodes.
+* Files that go while they are read (retention, compaction, a deleted topic) make the round
+  begin again: ``ChangedError``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from mainstem.backup.manifest import LogIdentity
+from mainstem.errors import StorageError, UnavailableError
+from mainstem.log.cleaning.compaction_job import SWAP
+from mainstem.log.files.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG,
+    META_PROPERTIES,
+    NODE_CHECKPOINT,
+    PARTITION_METADATA,
+    SNAPSHOT,
+    offset_file,
+    parse_offset_file,
+    partition_directory,
+)
+from mainstem.log.partition.checkpoints import (
+    decode_leader_epochs,
+    decode_partition_metadata,
+    decode_properties,
+)
+from mainstem.log.recovery.node_checkpoint import NodeCheckpoint, decode_node_checkpoint
+from mainstem.log.segments.batch_scan import Start, walk_past_damage
+from mainstem.model import TopicPartition
+from mainstem.record.checksum import crc32c
+
+_READ_BYTES: Final = 4 << 20
+
+
+class ChangedError(UnavailableError):
+    """The log changed its files while they were read: the round begins again."""
+
+
+class NoLogYetError(UnavailableError):
+    """The directory has no log yet, or no checkpoint."""
+
+
+class Moment(NamedTuple):
+    """A checkpoint, and when it was written by the machine's clock."""
+
+    checkpoint: NodeCheckpoint
+    time_ms: int
+
+
+class FileIdentity(NamedTuple):
+    """Which file of the machine it is, and its state. A compaction makes new files; an append changes the state."""
+
+    device: int
+    inode: int
+    modified_ns: int
+    size_bytes: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> FileIdentity:
+        """From what the system says of a file."""
+        return cls(found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+
+    def text(self, *, closed: bool) -> str:
+        """For the manifest. A closed segment does not change, so its state is part of it."""
+        return f"{self.device}:{self.inode}" + (f":{self.modified_ns}:{self.size_bytes}" if closed else "")
+
+    def is_in(self, text: str) -> bool:
+        """Whether it is the file of such a text."""
+        return text in (self.text(closed=False), self.text(closed=True))
+
+
+class OpenFile:
+    """A file that is open for reading, also after it has lost its name. See ``log.files.disk.ReadableFile``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        found = os.fstat(self._descriptor)
+        self.identity = FileIdentity.of(found)
+
+    def read(self, file_position: int, length: int) -> bytes:
+        try:
+            return os.pread(self._descriptor, length, file_position)
+        except OSError as error:
+            raise StorageError(f"cannot read {self.path}: {error.strerror or error}") from error
+
+    def crc(self, start: int, end: int) -> int:
+        """The CRC32C of a stretch."""
+        found = 0
+        for at in range(start, end, _READ_BYTES):
+            found = crc32c(self.read(at, min(_READ_BYTES, end - at)), found)
+        return found
+
+    def close(self) -> None:
+        """Close it."""
+        os.close(self._descriptor)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[OpenFile]:
+    """The file at ``path``. Raises ChangedError when it is gone, StorageError."""
+    try:
+        file = OpenFile(path)
+    except FileNotFoundError as error:
+        raise ChangedError(f"{path} is gone") from error
+    except OSError as error:
+        raise StorageError(f"cannot open {path}: {error.strerror or error}") from error
+    try:
+        yield file
+    finally:
+        file.close()
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The files of a partition: segments and snapshots, by offset, rising; and the leader epochs.
+
+    All segments were there at one moment.
+    """
+
+    directory: Path
+    segments: dict[int, FileIdentity]
+    snapshots: list[int]
+    epochs: tuple[tuple[int, int], ...]
+
+    def path(self, offset: int) -> Path:
+        """The file of a segment."""
+        return self.directory / offset_file(offset, LOG)
+
+
+class DataDirectory:
+    """One data directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def source(self) -> LogIdentity:
+        """Whose log it is. Raises NoLogYetError."""
+        try:
+            found = decode_properties((self.path / META_PROPERTIES).read_bytes())
+        except FileNotFoundError as error:
+            raise NoLogYetError(f"{self.path} has no log yet (no {META_PROPERTIES})") from error
+        except OSError as error:
+            raise StorageError(f"cannot read {self.path / META_PROPERTIES}: {error.strerror or error}") from error
+        if not found.get("cluster.id"):
+            raise StorageError(f"{self.path / META_PROPERTIES} names no cluster.id")
+        node_id = int(found.get("node.id", "1"))
+        return LogIdentity(found["cluster.id"], found.get("directory.id", ""), node_id, str(self.path.absolute()))
+
+    def moment(self) -> Moment:
+        """The newest checkpoint. Raises NoLogYetError, StorageError."""
+        path = self.path / NODE_CHECKPOINT
+        try:
+            with path.open("rb") as file:
+                data, time_ns = file.read(), os.fstat(file.fileno()).st_mtime_ns
+        except FileNotFoundError as error:
+            raise NoLogYetError(f"{self.path} has no {NODE_CHECKPOINT} yet") from error
+        except OSError as error:
+            raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
+        checkpoint = decode_node_checkpoint(data)
+        if checkpoint is None:
+            raise StorageError(f"{path} does not match its checksum")
+        return Moment(checkpoint, time_ns // 1_000_000)
+
+    def changed_ns(self, topic_partition: TopicPartition) -> int:
+        """When names last changed in a partition's directory; -1 when there is none."""
+        with suppress(OSError):
+            return (self.path / partition_directory(topic_partition)).stat().st_mtime_ns
+        return -1
+
+    def listing(self, topic_partition: TopicPartition, topic_id: object) -> Listing:
+        """The files of a partition. Raises ChangedError when it is another topic's by now, or between two steps."""
+        directory = self.path / partition_directory(topic_partition)
+        try:
+            written_id = decode_partition_metadata(_read(directory / PARTITION_METADATA))
+            if None not in (topic_id, written_id) and written_id != topic_id:
+                raise ChangedError(f"{directory} is another topic's by now")
+            epochs = decode_leader_epochs(_read(directory / LEADER_EPOCH_CHECKPOINT)) or []
+            names = os.listdir(directory)  # noqa: PTH208 names are wanted, not paths
+            segments = {
+                file[0]: FileIdentity.of((directory / name).stat())
+                for name, file in sorted((name, parse_offset_file(name)) for name in names)
+                if file is not None and file[1] == LOG
+            }
+            if _segment_names(os.listdir(directory)) != _segment_names(names):  # noqa: PTH208
+                raise ChangedError(f"segments of {directory} come and go just now")
+        except FileNotFoundError as error:
+            raise ChangedError(f"{directory} is gone, or a segment of it") from error
+        except OSError as error:
+            raise StorageError(f"cannot list {directory}: {error.strerror or error}") from error
+        parsed = [file for file in map(parse_offset_file, names) if file is not None]
+        for name in names:
+            inner = parse_offset_file(name.removesuffix(SWAP)) if name.endswith(LOG + SWAP) else None
+            if inner is not None and inner[0] not in segments:
+                raise ChangedError(f"{directory / name} takes its place just now")
+        snapshots = sorted(offset for offset, suffix in parsed if suffix == SNAPSHOT)
+        return Listing(
+            directory,
+            segments,
+            snapshots,
+            tuple((entry.epoch, entry.start_offset) for entry in epochs),
+        )
+
+
+def _segment_names(names: list[str]) -> set[str]:
+    return {name for name in names if name.endswith((LOG, LOG + SWAP))}
+
+
+def _read(path: Path) -> bytes | None:
+    """A file's bytes; None when there is none."""
+    with suppress(FileNotFoundError):
+        return path.read_bytes()
+    return None
+
+
+class Proven(NamedTuple):
+    """How far a walk came: a file position and the offset that follows; ``damaged_at`` is the first damage."""
+
+    end: int
+    end_offset: int
+    damaged_at: int | None
+
+
+def prove(file: OpenFile, start: int, offset: int, until_offset: int) -> Proven:
+    """Check every batch from a batch's start on by its checksum, as long as it begins before ``until_offset``.
+
+    Damage is passed over, and its place returned: a backup has the bytes that are there.
+    """
+    end, damaged_at = start, None
+    batches = walk_past_damage(file, Start(start, offset), file.identity.size_bytes, prove=True)
+    while offset < until_offset:
+        found = next(batches, None)
+        if found is None or found[1].base_offset >= until_offset:
+            damaged_at = end if damaged_at is None else damaged_at
+            break
+        at, header = found
+        if at != end and damaged_at is None:
+            damaged_at = end
+        end, offset = at + header.size_bytes, header.next_offset
+    return Proven(end, offset, damaged_at)

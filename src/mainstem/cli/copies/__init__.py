@@ -1,0 +1,5 @@
+"""Commands about copies of a log.
+
+* ``backup``: ``backup``
+* ``restore``: ``restore``
+"""

@@ -1,0 +1,42 @@
+"""Where backups go in tests: a directory, and a bucket of a real S3 server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mainstem.client.log import Log
+from mainstem.testing.embedded import EmbeddedBroker
+from tests.support.s3_server import BUCKET, S3Server
+
+
+@pytest.fixture
+def s3_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
+    server = S3Server(tmp_path / "s3").start()
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["directory", "s3"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "directory":
+        return f"file://{tmp_path / 'copies'}"
+    request.getfixturevalue("s3_server")
+    return f"s3://{BUCKET}/log"
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    """A log of its own for each test: a backup is of the whole directory."""
+    with EmbeddedBroker(tmp_path / "data") as running:
+        yield running
+
+
+@pytest.fixture
+def log(broker: EmbeddedBroker) -> Iterator[Log]:
+    with Log(broker.bootstrap) as client:
+        yield client

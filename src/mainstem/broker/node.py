@@ -31,6 +31,7 @@ from mainstem.broker.storage.delayed_fetch import DelayedFetches
 from mainstem.broker.storage.fetch_sessions import FetchSessions
 from mainstem.broker.storage.group_commit import GroupCommit
 from mainstem.broker.storage.topics import Topic, Topics
+from mainstem.broker.storage.trees import Trees
 from mainstem.broker.storage.validation_threads import AppendChecks
 from mainstem.broker.transactions.coordinator import TransactionCoordinator, TransactionSettings
 from mainstem.broker.transactions.markers import Markers
@@ -83,6 +84,7 @@ class Node:
         self.groups.registry.member_bytes.bytes_max = int(config.get("mainstem.groups.bytes.max"))
         self.share = Shares(self.topics, self.commit, self.fetches, clock, config, self.group_configs, self.groups)
         self.compaction = Compaction(config, clock, log)
+        self.trees = Trees(log.directory, str(config.get("mainstem.signing.keys")))
         self._producer_ids = iter(range(0))
         self.markers = Markers(self.topics, self.commit, clock, self.groups.transactional)
         self.transactions = TransactionCoordinator(
@@ -163,6 +165,7 @@ class Node:
         self.groups.stop()
         self.share.stop()
         await self.commit.stop()
+        await self.trees.stop()
         self.log.close()
 
 

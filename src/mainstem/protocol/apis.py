@@ -91,9 +91,10 @@ class ApiKey(enum.IntEnum):
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
     LIST_KEY_OFFSETS = 32001
+    READ_TREE = 32002
 
 
-OWN_APIS = frozenset({ApiKey.LIST_KEY_OFFSETS})
+OWN_APIS = frozenset({ApiKey.LIST_KEY_OFFSETS, ApiKey.READ_TREE})
 """APIs that Kafka does not have, with numbers that Kafka is unlikely to reach. Only Mainstem's clients see them."""
 OWN_CLIENT = "mainstem"
 """The software name by which such clients ask for the versions."""

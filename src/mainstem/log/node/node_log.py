@@ -128,6 +128,10 @@ class NodeLog:
     def set_topic_configs(self, name: str, configs: Mapping[str, str]) -> TopicEntry:
         """Replace the configs that are set on a topic. Raises UnknownTopicError, ConfigError, StorageError."""
         config = LogConfig.of(configs, self.defaults)
+        former = self.metadata.topics.get(name)
+        if config.mainstem_verifiable and former is not None:
+            for topic_partition in former.topic_partitions:
+                self.directory.begin_tree(topic_partition, former.topic_id)
         topic = self.metadata.set_topic_configs(name, configs)
         self._update(topic, config)
         return topic

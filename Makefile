@@ -54,6 +54,14 @@ spark-versions: $(READY) ## Test the Spark source and sink on PySpark 4.0, 4.1 a
 sink-kills: $(READY) ## Kill a sink's host a hundred times in each database (ARGS="-k mariadb" for one)
 	@MAINSTEM_SINK_KILLS=$${MAINSTEM_SINK_KILLS:-100} exec $(BIN)/python -m pytest -q tests/sinks/test_sigkill.py $(ARGS)
 
+.PHONY: tree-cuts
+tree-cuts: $(READY) ## Cut the power of 1,000 histories of a verifiable topic, and see that no checkpoint was ahead
+	@MAINSTEM_TREE_SEEDS=$${MAINSTEM_TREE_SEEDS:-1000} exec $(BIN)/python -m pytest -q tests/log/test_simulation_verifiable.py $(ARGS)
+
+.PHONY: tree-fsck
+tree-fsck: $(READY) ## Let Tessera's fsck check a verifiable topic of a million records, and find what was changed
+	@MAINSTEM_TREE_RECORDS=$${MAINSTEM_TREE_RECORDS:-1000000} exec $(BIN)/python -m pytest -q tests/tlog/test_foreign_checkers.py $(ARGS)
+
 .PHONY: capture-kills
 capture-kills: $(READY) ## Kill a capture of PostgreSQL 1,000 times, and see that nothing is lost or twice (ARGS="--kills 100")
 	@exec $(BIN)/python -m tests.postgres.killed $(ARGS)

@@ -2,8 +2,9 @@
 
 Every second each tree takes in what has become durable; so does a tree of which a checkpoint is asked for, so that the
 checkpoint covers all that was durable when the request came. The work is done in threads: the event loop opens files
-and takes note of results. Leaves are made durable every ``_KEEP_EVERY_S``, or sooner when many have gathered: what
-takes batches (retention, compaction) waits for that, and nothing else does.
+and takes note of results. Leaves are made durable before they are signed, so a node whose stored batches are changed
+between two starts finds it and never signs a second history. They are also made durable every ``_KEEP_EVERY_S``, or
+when many have gathered: what takes batches (retention, compaction) waits for that.
 
 The signing keys are read from the file of the setting ``mainstem.signing.keys`` when it has changed. Only this process
 signs: it is the one that knows what is durable, and it runs no one else's queries and pages.
@@ -82,11 +83,16 @@ class Trees:
             await self._advance(log, keep=True)
 
     async def _advance(self, log: PartitionLog, *, keep: bool = False) -> TreeHead:
-        """Take in all that is durable. Raises StorageError, PartitionOfflineError, DamagedTreeError."""
-        tree = log.tree
+        """Take in all that is durable now, and make the leaves durable with ``keep``.
+
+        Raises StorageError, PartitionOfflineError, DamagedTreeError.
+        """
+        tree, target = log.tree, log.recovery_point
         assert tree is not None
         async with self._locks.setdefault(log, asyncio.Lock()):
             while not self._is_stopping and self._directory.partitions.get(log.topic_partition) is log:
+                if tree.covers(target) and not (keep and tree.has_unkept):
+                    break
                 step = tree.start(keep=keep)
                 if step is None:
                     break
@@ -122,10 +128,13 @@ class Trees:
     # What clients ask for
 
     async def checkpoint(self, log: PartitionLog) -> bytes:
-        """The signed checkpoint of all that is durable now. Raises RemoteError, ConfigError, StorageError."""
+        """The signed checkpoint of all that is durable now, of leaves that are durable, too.
+
+        Raises RemoteError, ConfigError, StorageError.
+        """
         keys = self._keys.get()
         self._tree_of(log)
-        head = await self._advance(log)
+        head = await self._advance(log, keep=True)
         origin = origin_of(keys[0].name, log.topic_partition, log.topic_id)
         return await self._in_thread(sign_checkpoint, Checkpoint(origin, head.size, head.root), keys)
 

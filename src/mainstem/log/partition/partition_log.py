@@ -23,7 +23,7 @@ from uuid import UUID
 
 from mainstem.clock import Clock
 from mainstem.durable_files import replace_file
-from mainstem.errors import OffsetOutOfRangeError, PartitionOfflineError, StorageError
+from mainstem.errors import MainstemError, OffsetOutOfRangeError, PartitionOfflineError, StorageError
 from mainstem.log.cleaning.cleaning import Cleaning
 from mainstem.log.files.disk import Buffer
 from mainstem.log.files.names import LEADER_EPOCH_CHECKPOINT, LOG, offset_file
@@ -556,7 +556,16 @@ class PartitionLog(PartitionReads):
             self.flush()
             self._write_indexes(self._segments.active, last=True)
             self.write_recovery_checkpoint()
+            self._keep_tree()
         self._release()
+
+    def _keep_tree(self) -> None:
+        """Make the leaves durable; those that cannot be written now are made at the next start."""
+        try:
+            if self.tree is not None:
+                self.tree.advance(keep=True)
+        except MainstemError as error:
+            _LOG.warning("%s: %s", self.topic_partition, error)
 
     def abandon(self) -> None:
         """The partition is deleted: it takes no writes, and lets go of its files, once no flush uses them."""

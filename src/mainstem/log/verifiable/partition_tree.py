@@ -118,6 +118,10 @@ class PartitionTree:
         """Whether durable batches have no leaves yet."""
         return self.failure is None and (self._head is None or self._covered_to < self._log.recovery_point)
 
+    def covers(self, offset: int) -> bool:
+        """Whether every batch before ``offset`` has its leaf."""
+        return self.failure is None and self._head is not None and self._covered_to >= offset
+
     @property
     def has_unkept(self) -> bool:
         """Whether it has leaves that are not durable yet."""

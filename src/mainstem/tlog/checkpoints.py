@@ -8,8 +8,6 @@ Pure functions.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -17,6 +15,7 @@ from uuid import UUID
 
 from mainstem.errors import ProofError
 from mainstem.model import TopicPartition
+from mainstem.tlog.base64_text import decode_base64, encode_base64
 from mainstem.tlog.merkle import HASH_BYTES
 from mainstem.tlog.notes import SigningKey, VerifierKey, open_note, sign_note
 
@@ -33,7 +32,7 @@ class Checkpoint(NamedTuple):
 
     def text(self) -> bytes:
         """The text that is signed."""
-        return f"{self.origin}\n{self.size}\n{base64.b64encode(self.root).decode()}\n".encode()
+        return f"{self.origin}\n{self.size}\n{encode_base64(self.root)}\n".encode()
 
 
 def origin_of(name: str, tp: TopicPartition, topic_id: UUID) -> str:
@@ -50,8 +49,8 @@ def parse_checkpoint(text: bytes) -> Checkpoint:
     """A checkpoint's text, whose signatures were verified before. Raises ProofError."""
     lines = text.split(b"\n")
     try:
-        root = base64.b64decode(lines[2], validate=True)
-    except (IndexError, binascii.Error, ValueError):
+        root = decode_base64(lines[2])
+    except (IndexError, ProofError):
         root = b""
     if len(lines) < 4 or not all(lines[:-1]) or len(root) != HASH_BYTES or _SIZE.fullmatch(lines[1]) is None:
         raise ProofError("this is not a checkpoint: an origin, a size and a root hash are expected, a line each")

@@ -10,8 +10,6 @@ values; safe from any thread.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 import secrets
 from collections.abc import Iterable, Sequence
@@ -21,6 +19,7 @@ from typing import Final, NamedTuple
 
 from mainstem.errors import ConfigError, ProofError
 from mainstem.extras import naming_the_extra
+from mainstem.tlog.base64_text import decode_base64, encode_base64
 
 _ED25519: Final = b"\x01"
 _DASH: Final = "\u2014"
@@ -63,7 +62,7 @@ class VerifierKey:
         return True
 
     def __str__(self) -> str:
-        return f"{self.name}+{self.key_id.hex()}+{_base64(_ED25519 + self.public_key)}"
+        return f"{self.name}+{self.key_id.hex()}+{encode_base64(_ED25519 + self.public_key)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +90,11 @@ class SigningKey:
 
         key = Ed25519PrivateKey.from_private_bytes(self.seed)
         key_id = VerifierKey(self.name, key.public_key().public_bytes_raw()).key_id
-        return f"{_DASH} {self.name} {_base64(key_id + key.sign(text))}"
+        return f"{_DASH} {self.name} {encode_base64(key_id + key.sign(text))}"
 
     def secret_text(self) -> str:
         """The key as a file keeps it."""
-        return f"{_PRIVATE}{self.name}+{self.verifier().key_id.hex()}+{_base64(_ED25519 + self.seed)}"
+        return f"{_PRIVATE}{self.name}+{self.verifier().key_id.hex()}+{encode_base64(_ED25519 + self.seed)}"
 
 
 class Note(NamedTuple):
@@ -136,8 +135,8 @@ def _parts(text: str, what: str) -> tuple[str, str, bytes]:
     name, _, rest = text.partition("+")
     key_id, _, encoded = rest.partition("+")
     try:
-        data = base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError):
+        data = decode_base64(encoded)
+    except ProofError:
         data = b""
     if not name or len(data) != 33 or data[:1] != _ED25519:
         raise ConfigError(f"invalid {what}: NAME+KEYID+BASE64 is expected, as mainstem keys show prints it")
@@ -181,8 +180,8 @@ def _split(note: bytes) -> tuple[bytes, list[tuple[str, bytes, bytes]]]:
     for line in lines.decode().removesuffix("\n").split("\n"):
         words = line.split(" ")
         try:
-            data = base64.b64decode(words[2], validate=True)
-        except (IndexError, binascii.Error, ValueError):
+            data = decode_base64(words[2])
+        except (IndexError, ProofError):
             data = b""
         if len(words) != 3 or words[0] != _DASH or len(data) < 5 or not lines.endswith(b"\n"):
             raise ProofError(f"invalid signature line {line[:100]!r} in a signed note")
@@ -190,7 +189,3 @@ def _split(note: bytes) -> tuple[bytes, list[tuple[str, bytes, bytes]]]:
     if len(signatures) > SIGNATURES_MAX:
         raise ProofError(f"a signed note with more than {SIGNATURES_MAX} signatures")
     return text + b"\n", signatures
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()

@@ -7,14 +7,13 @@ must lead to the checkpoint's root, and the batch must have the hash that the en
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from mainstem.errors import ProofError
+from mainstem.tlog.base64_text import decode_base64, encode_base64
 from mainstem.tlog.checkpoints import Checkpoint, open_checkpoint
 from mainstem.tlog.leaf import LEAF_BYTES, Leaf, decode_leaf, verify_batch
 from mainstem.tlog.merkle import HASH_BYTES, leaf_hash, verify_inclusion
@@ -42,9 +41,10 @@ class BatchProof:
 
     def encode(self) -> bytes:
         """The file."""
-        extra = base64.b64encode(self.entry + self.batch)
-        hashes = b"".join(base64.b64encode(each) + b"\n" for each in self.hashes)
-        return b"%b\nextra %b\nindex %d\n%b\n%b" % (_FIRST_LINE, extra, self.index, hashes, self.checkpoint)
+        extra = encode_base64(self.entry + self.batch)
+        hashes = "".join(f"{encode_base64(each)}\n" for each in self.hashes)
+        head = f"{_FIRST_LINE.decode()}\nextra {extra}\nindex {self.index}\n{hashes}\n"
+        return head.encode() + self.checkpoint
 
     def verify(self, keys: Sequence[VerifierKey], batch: bytes | None = None) -> VerifiedBatch:
         """Verify everything: signature, inclusion, and the batch's bytes (the file's, or ``batch``).
@@ -85,9 +85,9 @@ def decode_proof(data: bytes) -> BatchProof:
     if not separator or lines[0] != _FIRST_LINE or not lines[1].startswith(b"extra ") or index is None:
         raise ProofError("this is not a proof of a record batch: make one with: mainstem prove TOPIC/PARTITION:OFFSET")
     try:
-        extra = base64.b64decode(lines[1].removeprefix(b"extra "), validate=True)
-        hashes = [base64.b64decode(line, validate=True) for line in lines[3:]]
-    except (binascii.Error, ValueError):
+        extra = decode_base64(lines[1].removeprefix(b"extra "))
+        hashes = [decode_base64(line) for line in lines[3:]]
+    except ProofError:
         raise ProofError("the proof is damaged: a line is not base64") from None
     if len(hashes) > _HASHES_MAX or any(len(each) != HASH_BYTES for each in hashes) or len(extra) < LEAF_BYTES:
         raise ProofError("the proof is damaged: a hash or the leaf's entry has a wrong length")

@@ -119,7 +119,10 @@ class TreeReader:
         return answer
 
     def _leader(self, client: WireClient) -> int:
-        partitions = client.metadata([self._tp.topic])[self._tp.topic].partitions
+        topic = client.metadata([self._tp.topic]).get(self._tp.topic)
+        if topic is None:
+            raise UnknownTopicError(f"no topic {self._tp.topic!r}: mainstem topics list shows those that are there")
+        partitions = topic.partitions
         if self._tp.partition not in partitions:
             raise UnknownTopicError(f"no partition {self._tp}: the topic has {len(partitions)}, numbered from 0")
         return partitions[self._tp.partition].leader_id

@@ -363,7 +363,9 @@ class LogDirectory:
         to_remove, self._to_remove = [*self._to_remove, *self._removal.set_aside(self._writer.written)], []
         self._removal.wait_for(self._writer.next_number, touched)
         checkpoint = NodeCheckpoint(self.leader_epoch, dict(self._offsets))
-        return self._writer.start(checkpoint, dict(self._high_watermarks), to_remove, flushes)
+        return self._writer.start(
+            checkpoint, dict(self._high_watermarks), to_remove, flushes, is_awaited=self._removal.is_waiting
+        )
 
     def _note(self, partition: PartitionLog) -> None:
         """Take down what the checkpoint says of a partition in which something has happened."""

@@ -105,6 +105,10 @@ bench: $(READY) ## Measure the log's own rates through librdkafka
 bench-spark: $(READY) ## Measure our Spark source and sink beside spark-sql-kafka
 	@exec $(BIN)/python -m benchmarks.spark $(ARGS)
 
+.PHONY: bench-verifiable
+bench-verifiable: $(READY) ## Measure the produce rate of a verifiable topic beside an ordinary one
+	@exec $(BIN)/python -m benchmarks.verifiable $(ARGS)
+
 .PHONY: bench-views
 bench-views: $(READY) ## Measure views beside a hand-written loop, and reads of one's own writes over HTTP
 	@exec $(BIN)/python -m benchmarks.views $(ARGS)

@@ -58,6 +58,14 @@ sink-kills: $(READY) ## Kill a sink's host a hundred times in each database (ARG
 mirror-kills: $(READY) ## Kill a mirror, its source and its target two hundred times (MAINSTEM_MIRROR_KILLS=50 for fewer)
 	@MAINSTEM_MIRROR_KILLS=$${MAINSTEM_MIRROR_KILLS:-200} exec $(BIN)/python -m pytest -q --timeout 7200 tests/mirror/test_kills.py $(ARGS)
 
+.PHONY: tree-cuts
+tree-cuts: $(READY) ## Cut the power of 1,000 histories of a verifiable topic, and see that no checkpoint was ahead
+	@MAINSTEM_TREE_SEEDS=$${MAINSTEM_TREE_SEEDS:-1000} exec $(BIN)/python -m pytest -q tests/log/test_simulation_verifiable.py $(ARGS)
+
+.PHONY: tree-fsck
+tree-fsck: $(READY) ## Let Tessera's fsck check a verifiable topic of a million records, and find what was changed
+	@MAINSTEM_TREE_RECORDS=$${MAINSTEM_TREE_RECORDS:-1000000} exec $(BIN)/python -m pytest -q tests/tlog/test_foreign_checkers.py $(ARGS)
+
 .PHONY: capture-kills
 capture-kills: $(READY) ## Kill a capture of PostgreSQL 1,000 times, and see that nothing is lost or twice (ARGS="--kills 100")
 	@exec $(BIN)/python -m tests.postgres.killed $(ARGS)
@@ -108,6 +116,10 @@ bench: $(READY) ## Measure the log's own rates through librdkafka
 .PHONY: bench-spark
 bench-spark: $(READY) ## Measure our Spark source and sink beside spark-sql-kafka
 	@exec $(BIN)/python -m benchmarks.spark $(ARGS)
+
+.PHONY: bench-verifiable
+bench-verifiable: $(READY) ## Measure the produce rate of a verifiable topic beside an ordinary one
+	@exec $(BIN)/python -m benchmarks.verifiable $(ARGS)
 
 .PHONY: bench-views
 bench-views: $(READY) ## Measure views beside a hand-written loop, and reads of one's own writes over HTTP

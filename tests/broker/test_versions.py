@@ -77,6 +77,7 @@ from mainstem.protocol.messages.list_partition_reassignments import ListPartitio
 from mainstem.protocol.messages.list_transactions import ListTransactionsRequest
 from mainstem.protocol.messages.mirror_append import MirrorAppendRequest, MirroredPartition, MirroredTopic
 from mainstem.protocol.messages.push_telemetry import PushTelemetryRequest
+from mainstem.protocol.messages.read_tree import ReadTreeRequest
 from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from mainstem.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from mainstem.protocol.messages.write_txn_markers import (
@@ -322,6 +323,7 @@ REQUESTS = {
     ApiKey.LIST_KEY_OFFSETS: ListKeyOffsetsRequest(
         topic="t", partition=0, key=b"k", start_offset=0, end_offset=1, max_offsets=10
     ),
+    ApiKey.READ_TREE: ReadTreeRequest(topic="t", partition=0, path="checkpoint"),
 }
 
 

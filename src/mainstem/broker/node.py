@@ -33,6 +33,7 @@ from mainstem.broker.storage.delayed_fetch import DelayedFetches
 from mainstem.broker.storage.fetch_sessions import FetchSessions
 from mainstem.broker.storage.group_commit import GroupCommit
 from mainstem.broker.storage.topics import Topic, Topics
+from mainstem.broker.storage.trees import Trees
 from mainstem.broker.storage.validation_threads import AppendChecks
 from mainstem.broker.telemetry.telemetry import Telemetry
 from mainstem.broker.transactions.coordinator import TransactionCoordinator, TransactionSettings
@@ -95,6 +96,7 @@ class Node:
             self.topics, self.commit, self.fetches, clock, config, self.group_configs, self.groups, letter_rules
         )
         self.compaction = Compaction(config, clock, log)
+        self.trees = Trees(log.directory, str(config.get("mainstem.signing.keys")))
         self._producer_ids = range(0)
         self.markers = Markers(self.topics, self.commit, clock, self.groups.transactional)
         self.transactions = TransactionCoordinator(
@@ -185,6 +187,7 @@ class Node:
         self.groups.stop()
         self.share.stop()
         await self.commit.stop()
+        await self.trees.stop()
         self.log.close()
 
 

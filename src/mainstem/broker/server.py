@@ -78,6 +78,7 @@ class Broker:
         self._chores.start("offset expiry", lambda: keep_offsets(node.config, node.clock, node.groups.expire_offsets))
         self._chores.start("client metrics", node.telemetry.keep)
         self._chores.start("compaction", node.compaction.run)
+        self._chores.start("trees", node.trees.run)
         first = self.listeners[0]
         return first.advertised or (first.host, first.port)
 

@@ -25,6 +25,7 @@ from mainstem.client.append.transaction import Transaction
 from mainstem.client.read.key_reader import KeyReader
 from mainstem.client.read.reader import FETCH_BYTES, BoundedReader, Follower
 from mainstem.client.read.start import Moment, bounds, end_offsets, offsets_at_time, partitions_of, start_offsets
+from mainstem.client.read.tree_reader import TreeReader
 from mainstem.client.records import EncodedRecord, HeadersLike, encoded, encoded_headers
 from mainstem.client.security import Security
 from mainstem.client.values import key_bytes, value_bytes
@@ -43,6 +44,7 @@ from mainstem.record.partitioner import partition_for
 
 if TYPE_CHECKING:
     from mainstem.client.admin.access_admin import AccessAdmin
+    from mainstem.tlog.proofs import BatchProof
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +349,36 @@ class Log:
         except BaseException:
             client.close()
             raise
+
+    # ---- proofs
+
+    def prove(self, topic: str, partition: int, offset: int, *, with_batch: bool = True) -> BatchProof:
+        """The proof that the record at an offset is in the history of a verifiable topic; ``encode`` makes a file.
+
+        It is of the record batch that holds the offset. Whoever has the node's public key verifies it, without a
+        server: ``proof.verify([key])``, or ``mainstem prove --verify``.
+
+        Args:
+            topic: A topic with ``mainstem.verifiable=true``.
+            partition: The partition.
+            offset: The record's offset.
+            with_batch: Whether the batch's bytes are a part of the proof; where they were removed, it has none.
+
+        Raises:
+            OffsetOutOfRangeError: No batch with this offset was ever written.
+            ProofError: What the log says does not fit together: its history was changed.
+            ConfigError: The topic is not verifiable, or the node has no signing keys.
+
+        Example:
+            >>> proof = log.prove("ledger", 0, 0)  # doctest: +SKIP
+            >>> proof.verify([parse_verifier_key(text)]).leaf.base_offset  # doctest: +SKIP
+            0
+        """
+        return self.tree(topic, partition).prove(offset, with_batch=with_batch)
+
+    def tree(self, topic: str, partition: int) -> TreeReader:
+        """The checkpoints and tiles of a partition of a verifiable topic."""
+        return TreeReader(self._pool, TopicPartition(topic, partition))
 
     # ---- positions
 

@@ -92,9 +92,10 @@ class ApiKey(enum.IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
     LIST_KEY_OFFSETS = 32001
     MIRROR_APPEND = 32002
+    READ_TREE = 32003
 
 
-OWN_APIS = frozenset({ApiKey.LIST_KEY_OFFSETS, ApiKey.MIRROR_APPEND})
+OWN_APIS = frozenset({ApiKey.LIST_KEY_OFFSETS, ApiKey.MIRROR_APPEND, ApiKey.READ_TREE})
 """APIs that Kafka does not have, with numbers that Kafka is unlikely to reach. Only Mainstem's clients see them."""
 OWN_CLIENT = "mainstem"
 """The software name by which such clients ask for the versions."""

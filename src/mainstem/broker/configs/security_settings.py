@@ -70,6 +70,8 @@ SECURITY_SETTINGS: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
     ): "The largest request before the user is authenticated (Kafka: 524288)",
     ("mainstem.authentication.timeout.ms", long(1, INT32_MAX), 30_000): "A connection whose TLS handshake or user is "
     "not complete after so long is closed",
+    ("mainstem.signing.keys", TEXT, ""): "The file of the keys that sign the checkpoints of verifiable topics, made by "
+    "mainstem keys create; empty: checkpoints are not served",
     ("ssl.keystore.type", one_of("PEM"), "PEM"): "Certificates and keys are PEM files",
     ("ssl.keystore.location", TEXT, ""): "A PEM file with the node's private key and its certificate chain",
     ("ssl.certificate.location", TEXT, ""): "The chain alone, where the key is in another file",

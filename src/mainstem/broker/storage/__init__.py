@@ -11,5 +11,6 @@
 * ``fetch_sessions``: fetch sessions (KIP-227)
 * ``compaction``: chooses partitions to compact and runs the worker
 * ``compaction_worker``: the process that compacts
+* ``trees``: the trees of verifiable topics: they follow the log, and checkpoints are signed
 * ``housekeeping``: rounds of retention, of segments and of committed offsets
 """

@@ -2,6 +2,7 @@
 
 * ``append``: ``append``
 * ``read``: ``read``
+* ``prove``: ``prove``
 * ``load``: ``load``
 * ``progress_bar``: the progress of a load
 * ``bench``: ``bench``

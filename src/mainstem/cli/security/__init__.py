@@ -1,6 +1,7 @@
-"""Commands about users, ACLs and tokens.
+"""Commands about users, ACLs, tokens and signing keys.
 
 * ``acls``: ``acls``
 * ``users``: ``users``
 * ``tokens``: ``tokens``
+* ``keys``: ``keys``
 """

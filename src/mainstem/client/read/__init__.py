@@ -4,5 +4,6 @@
 * ``start``: where a reader begins and ends
 * ``time_search``: the first record at or after a time
 * ``key_reader``: the records of one key
+* ``tree_reader``: checkpoints, tiles and proofs of verifiable topics
 * ``decoding``: records from fetched bytes
 """

@@ -164,6 +164,7 @@ SCHEMAS: Final[dict[str, Any]] = {
         detail=_TEXT,
     ),
     "Text": _TEXT,
+    "Bytes": {"type": "string", "format": "binary"},
     "Object": {"type": "object"},
     "Record": _RECORD,
     "Records": _object({"damaged": _TEXTS}, topic=_TEXT, records=_list("Record"), position=_POSITION),

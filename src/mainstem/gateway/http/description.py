@@ -40,6 +40,7 @@ PROBLEM_TEXTS: Final = {
 }
 _HEADERS: Final = {
     "Mainstem-Position": "The position that the answer reflects, or the one just after the appended records",
+    "Cache-Control": "How long the answer may be kept: a tile never changes",
     "ETag": "The key's last offset in quotation marks, for `If-Match`",
     "Location": "Where to look for the reply",
     "Retry-After": "Seconds after which to try again",

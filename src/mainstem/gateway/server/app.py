@@ -40,6 +40,7 @@ from mainstem.gateway.topics.dead_letter_routes import dead_letter_router
 from mainstem.gateway.topics.topic_changes import topic_changes_router
 from mainstem.gateway.topics.topic_details import topic_details_router
 from mainstem.gateway.topics.topic_routes import topic_router
+from mainstem.gateway.topics.tree_routes import tree_router
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.gateway.views.view_routes import view_router
 from mainstem.schemas_topic.records import SCHEMAS_TOPIC
@@ -77,6 +78,7 @@ def create_app(
         topic_details_router(log, views.statuses),
         topic_changes_router(log),
         journey_router(log, views),
+        tree_router(log),
         dead_letter_router(log),
         requests.router(),
         stream_router(log, streams),

@@ -129,7 +129,7 @@ class Cleaning:
         start, end = log.log_start_offset, log.log_end_offset
         first_dirty = cleaned_offset if start <= cleaned_offset <= end else start
         self._maybe_roll_overdue(now_ms)
-        bound = min(log.recovery_point, log.high_watermark)
+        bound = min(log.recovery_point, log.high_watermark, log.cleanable_end)
         if log.last_stable_offset < log.high_watermark:
             bound = min(bound, log.last_stable_offset - 1)  # readers of committed records need the segment's end
         clean_bytes = dirty_bytes = 0
@@ -244,7 +244,7 @@ class Cleaning:
 
     def drop_before(self, offset: int) -> None:
         """Let go of the segments that lie wholly before ``offset``; their files stay for now."""
-        for segment in self._segments.drop_before(offset, self._may_go):
+        for segment in self._segments.drop_before(min(offset, self._log.cleanable_end), self._may_go):
             segment.close()
             self._dropped.append(segment)
 

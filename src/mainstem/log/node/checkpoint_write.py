@@ -94,11 +94,16 @@ class CheckpointWriter:
         high_watermarks: Mapping[TopicPartition, int],
         to_remove: Sequence[PurePath],
         flushes: Sequence[BackgroundFlush],
+        *,
+        is_awaited: bool = False,
     ) -> CheckpointWrite | None:
-        """A write of these, or None when the files say so already and there is nothing else to do."""
+        """A write of these, or None when the files say so already and there is nothing else to do.
+
+        ``is_awaited``: segments were dropped that wait for the next write, even if the files say so already.
+        """
         with self._lock:
             is_news = self._last_started != (checkpoint, high_watermarks) or self._written != self._started
-            if not is_news and not to_remove and not flushes:
+            if not is_news and not to_remove and not flushes and not is_awaited:
                 return None
             self._started += 1
             self._last_started = (checkpoint, high_watermarks)

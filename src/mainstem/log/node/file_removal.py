@@ -39,6 +39,11 @@ class FileRemoval:
         for partition in partitions:
             self._dropped += (_Dropped(checkpoint, partition, each) for each in partition.cleaning.take_dropped())
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether any segment waits for a checkpoint."""
+        return bool(self._dropped)
+
     def forget(self, partition: PartitionLog) -> None:
         """The partition is deleted, with its directory."""
         self._dropped = [each for each in self._dropped if each.partition is not partition]

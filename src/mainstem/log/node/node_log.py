@@ -132,8 +132,12 @@ class NodeLog:
         A topic that stops being a mirror is written with a leader epoch of its own, which no log used before.
         """
         config = LogConfig.of(configs, self.defaults)
-        if MIRROR_OF in self.metadata.topic(name).configs and not config.is_mirror:
+        former = self.metadata.topics.get(name)
+        if former is not None and MIRROR_OF in former.configs and not config.is_mirror:
             self.directory.raise_leader_epoch(self.directory.leader_epoch + 1)
+        if config.mainstem_verifiable and former is not None:
+            for topic_partition in former.topic_partitions:
+                self.directory.begin_tree(topic_partition, former.topic_id)
         topic = self.metadata.set_topic_configs(name, configs)
         self._update(topic, config)
         return topic

@@ -86,6 +86,8 @@ _TABLE: Mapping[tuple[str, ConfigType, str | int], str] = {
     ): "Of which topic this one is a copy: CLUSTER_ID/TOPIC_ID. As long as it is set, "
     "only a mirror appends, at the offsets of the source; others may read. mainstem promote removes it",
     ("mainstem.value.schema.validation", BOOLEAN, "false"): "As confluent.value.schema.validation; either turns it on",
+    ("mainstem.verifiable", BOOLEAN, "false"): "Whether a Merkle tree over the stored record batches is kept, so that "
+    "signed checkpoints prove that the history was not changed. A topic that is verifiable stays so",
     ("max.message.bytes", whole(0), 1_048_588): "The largest record batch that is accepted, as it was sent",
     ("message.timestamp.after.max.ms", long(0), 3_600_000): "How far a record's CreateTime may be after the log's "
     "clock",
@@ -159,6 +161,7 @@ class LogConfig:
     mainstem_max_decompressed_bytes: int = 128 << 20
     mainstem_mirror_of: str = ""
     mainstem_value_schema_validation: bool = False
+    mainstem_verifiable: bool = False
     overrides: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     # What follows from the settings, and is read at each append.
     flushes_before_commit: bool = field(init=False, repr=False, compare=False)
@@ -269,7 +272,21 @@ def check_changed_configs(changed: Mapping[str, str], former: Mapping[str, str],
             f"topic config min.compaction.lag.ms={config.min_compaction_lag_ms}: must be at most "
             f"max.compaction.lag.ms, which is {config.max_compaction_lag_ms}"
         )
+    _check_stays_verifiable(config, LogConfig.of(former, defaults))
     if parse_config("remote.storage.enable", changed.get("remote.storage.enable", "false")):
         raise ConfigError(
             "topic config remote.storage.enable='true': must be false, as there is no tiered storage here"
         )
+
+
+def _check_stays_verifiable(config: LogConfig, former: LogConfig) -> None:
+    """Refuse a hole in the history; and a log in which it cannot be known which batches compaction has rewritten."""
+    if not former.mainstem_verifiable:
+        return
+    if not config.mainstem_verifiable:
+        raise ConfigError(
+            "topic config mainstem.verifiable='false': a verifiable topic stays verifiable; copy its records to "
+            "another topic instead"
+        )
+    if former.is_compacted and not config.is_compacted:
+        raise ConfigError("topic config cleanup.policy: a verifiable topic that is compacted stays compacted")

@@ -23,7 +23,7 @@ from uuid import UUID
 
 from mainstem.clock import Clock
 from mainstem.durable_files import replace_file
-from mainstem.errors import OffsetOutOfRangeError, PartitionOfflineError, StorageError
+from mainstem.errors import MainstemError, OffsetOutOfRangeError, PartitionOfflineError, StorageError
 from mainstem.log.cleaning.cleaning import Cleaning
 from mainstem.log.files.disk import Buffer
 from mainstem.log.files.names import LEADER_EPOCH_CHECKPOINT, LOG, offset_file
@@ -38,6 +38,7 @@ from mainstem.log.partition.producer_snapshot import write_snapshot
 from mainstem.log.partition.producer_state import BatchMetadata
 from mainstem.log.segments.log_segments import LogPlace
 from mainstem.log.segments.segment import Segment, SegmentContext
+from mainstem.log.verifiable.partition_tree import PartitionTree
 from mainstem.model import TopicPartition
 from mainstem.record.constants import HEADER_BYTES, NO_TIMESTAMP, ControlType
 from mainstem.record.header import BatchHeader, iter_headers, read_header
@@ -105,6 +106,7 @@ class PartitionLog(PartitionReads):
         self._unsynced_directories: dict[PurePath, None] = dict.fromkeys(state.unsynced_directories)
         self._flush_in_flight: Flush | None = None
         self.features: AppendFeatures | None = None  # the topic's log features, which check and index each append
+        self.tree = PartitionTree(self, context.disk, self._segments) if config.mainstem_verifiable else None
         self.needs_checkpoint = True  # set by each change that a checkpoint file has to show; the checkpoints clear it
         self._unsynced_bytes = 0
         self._unsynced_since_s = 0.0
@@ -552,8 +554,15 @@ class PartitionLog(PartitionReads):
         """Not while a flush may use its file, nor the one in which the high watermark lies."""
         return segment.pins == 0 and segment is not self._committed_end.segment
 
+    @property
+    def cleanable_end(self) -> int:
+        """Batches may be removed or compacted up to here: those of a verifiable topic wait for their leaves."""
+        return self.log_end_offset if self.tree is None else self.tree.kept_offset
+
     def update_config(self, config: LogConfig) -> None:
         """Take the topic's new configs; they hold from the next append on."""
+        if config.mainstem_verifiable and self.tree is None:
+            self.tree = PartitionTree(self, self._context.disk, self._segments)
         self.config = config
         if not config.flushes_before_commit:
             self._advance_high_watermark(self.log_end_offset, self._segments.end)
@@ -568,7 +577,16 @@ class PartitionLog(PartitionReads):
             self.flush()
             self._write_indexes(self._segments.active, last=True)
             self.write_recovery_checkpoint()
+            self._keep_tree()
         self._release()
+
+    def _keep_tree(self) -> None:
+        """Make the leaves durable; those that cannot be written now are made at the next start."""
+        try:
+            if self.tree is not None:
+                self.tree.advance(keep=True)
+        except MainstemError as error:
+            _LOG.warning("%s: %s", self.topic_partition, error)
 
     def abandon(self) -> None:
         """The partition is deleted: it takes no writes, and lets go of its files, once no flush uses them."""

@@ -59,6 +59,7 @@ from mainstem.log.segments.index_checksums import IndexChecksums
 from mainstem.log.segments.log_segments import link
 from mainstem.log.segments.segment import BatchPlace, Segment, SegmentContext
 from mainstem.log.segments.segment_indexes import SegmentIndexes, read_seal
+from mainstem.log.verifiable.tree_files import TreeFiles
 from mainstem.model import TopicPartition
 
 _LOG: Final = logging.getLogger(__name__)
@@ -125,6 +126,7 @@ class _Recovery:
         self._directory = partition.directory
         self._name = partition.topic_partition
         self._topic_id = partition.topic_id
+        self._is_verifiable = partition.config.mainstem_verifiable
         self._interval_bytes = partition.config.index_interval_bytes
         self._last_known = last_known
         self._segments: list[Segment] = []
@@ -174,7 +176,11 @@ class _Recovery:
             if is_stray or name.endswith((TEMPORARY, DELETED)):
                 self._disk.remove(self._directory / name)
         self._cut_files = sum(name.endswith(CUT) for name in names)
-        while len(bases) > 1 and bases[1] <= self._last_known.log_start_offset:
+        removable_end = self._last_known.log_start_offset
+        if self._is_verifiable and len(bases) > 1 and bases[1] <= removable_end:
+            files = TreeFiles(self._disk, self._directory, self._topic_id, self._name.partition)
+            removable_end = min(removable_end, files.kept_offset())
+        while len(bases) > 1 and bases[1] <= removable_end:
             self._segment(bases.pop(0)).remove()  # deleted; power failed before its files were gone
         self._segments = [self._segment(base) for base in bases]
 

@@ -86,7 +86,8 @@ def promote(link: Link, note: Callable[[str], None], timeout_s: float) -> Promot
         for name in topics if closes else ():
             closed.append(name)
             set_topic_configs(link.source, name, {MIRROR_OF: mirror_text(link.target_id, source_topics[name])})
-        position = _level(link, mirror, [source_topics[name] for name in topics], timeout_s)
+        quiet_s = 0.0 if closes else _QUIET_S
+        position = _level(link, mirror, [source_topics[name] for name in topics], timeout_s, quiet_s)
         mirror.carry_groups(require_stable=True)
     except BaseException:
         for name in closed:
@@ -150,8 +151,11 @@ def _mirrors(link: Link) -> dict[str, TopicMetadata]:
     return found
 
 
-def _level(link: Link, mirror: Mirror, topics: Iterable[TopicMetadata], timeout_s: float) -> Position:
-    """Copy until both logs end alike, with no transaction open. Raises MirrorRefusedError after ``timeout_s``."""
+def _level(link: Link, mirror: Mirror, topics: Iterable[TopicMetadata], timeout_s: float, quiet_s: float) -> Position:
+    """Copy until both logs end alike, with no transaction open, and the source does not grow for ``quiet_s``.
+
+    Raises MirrorRefusedError after ``timeout_s``.
+    """
     tps = [TopicPartition(topic.name, number) for topic in topics for number in topic.partitions]
     until_s = time.monotonic() + timeout_s
     since_s, before = time.monotonic(), None
@@ -163,7 +167,7 @@ def _level(link: Link, mirror: Mirror, topics: Iterable[TopicMetadata], timeout_
         stable = link.source.list_offsets(tps, LATEST, Isolation.READ_COMMITTED)
         copied = link.target.list_offsets(tps, LATEST)
         behind = [tp for tp in tps if not stable[tp] == ends[tp] == copied[tp]]
-        if not behind and time.monotonic() - since_s >= _QUIET_S:
+        if not behind and time.monotonic() - since_s >= quiet_s:
             return Position(copied)
         if time.monotonic() >= until_s:
             raise MirrorRefusedError(_why_not_level(behind, ends, stable, copied, timeout_s))

@@ -158,7 +158,9 @@ class Mirror:
                 continue
             try:
                 if name in known:
-                    keep_copy(self._link, topic, self._note_once, has_new_leader=self._epochs.get(name) != _epochs_of(topic))
+                    keep_copy(
+                        self._link, topic, self._note_once, has_new_leader=self._epochs.get(name) != _epochs_of(topic)
+                    )
                 else:
                     ensure_copy(self._link, topic, self._note_once, is_closed=self._options.source_is_closed)
                 self._epochs[name] = _epochs_of(topic)

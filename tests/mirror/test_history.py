@@ -1,7 +1,7 @@
 """The history checker judges clients that are switched in the middle, as planned and because the source is lost.
 
 Before the switch the source is killed and stopped, and so are clients; the mirror is killed once.
-``make mirror-history`` asks for longer histories (``MAINSTEM_HISTORY_S``, ``MAINSTEM_HISTORY_SEED``), and it alone runs the
+``make mirror-history`` asks for longer ones (``MAINSTEM_HISTORY_S``, ``MAINSTEM_HISTORY_SEED``), and it alone runs the
 one of a lost source: ``test_promote`` shows such losses in a few seconds.
 """
 

@@ -2,7 +2,8 @@
 
 What is proven: the manifest can be read; the first point of each chapter and the newest one find all bytes that they
 name; no piece differs from its checksum; in each segment the batches follow on one another, each has its CRC32C, and
-the last ends where the manifest says. What a file holds that was damaged in the log itself is found, too, and named. Nothing is changed.
+the last ends where the manifest says. If the log's own file was damaged when it was stored, that is found, too, and
+named. Nothing is changed.
 
 A backup that runs meanwhile may merge objects: then verification begins again with the newer manifest.
 """

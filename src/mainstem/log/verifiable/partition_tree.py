@@ -3,7 +3,7 @@
 Invariants:
 
 1. A leaf is made only of a batch below the recovery point: what no power cut can take. So a checkpoint never names what
-   is not on the disk. Leaves that a crash took are made again of the same batches, and are the same.
+   is not on the disk. Leaves that a crash took are computed from the same batches, and are the same.
 2. Up to ``kept_offset`` the leaves are durable themselves. No segment at or past it is removed, and no batch past it
    is compacted: what takes batches waits for their leaves.
 3. Leaves are only ever added. A tree whose files are damaged or missing has a ``failure`` and signs nothing.
@@ -249,7 +249,7 @@ class FoundLeaf(NamedTuple):
 class TileRead:
     """A read of one tile. Of a bundle the last ``stored`` entries are compared with the batches of ``spans``.
 
-    So whoever checks a served log checks the stored batches, and not only what was kept of them.
+    So a check of a served log is a check of the stored batches, and not only of what was kept of them.
     """
 
     def __init__(

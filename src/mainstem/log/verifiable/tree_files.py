@@ -6,7 +6,7 @@
 * ``tree-state``: size and root, as the text of a checkpoint whose origin is the topic's id and the partition.
 
 Contract: what the first ``size`` leaves of a state need was synced before the state was written, and never changes
-afterwards; what lies behind in the files is leaves that the state does not count yet, or what a crash left of them. So
+afterwards; the bytes after them are leaves that the state does not count yet, or what a crash left of them. So
 after a power cut the tree is that of the state. ``load`` proves the right edge of the tree and the last entry against
 the state's root; ``tile`` proves each tile that it returns. Damage is a DamagedTreeError that names the file: never a
 hash or a root of other leaves.

@@ -14,7 +14,7 @@ from mainstem.protocol.messages.read_tree import ReadTreeRequest
 from mainstem.tlog.checkpoints import open_checkpoint
 from mainstem.tlog.key_file import create_keys
 from mainstem.tlog.tiles import decode_bundle
-from tests.broker.harness import Client, running
+from tests.broker.harness import Client, running, until
 
 
 async def make_topic(client: Client, **configs: str) -> None:
@@ -74,9 +74,7 @@ def test_compaction_waits_for_leaves_and_keeps_their_entries(tmp_path: Path) -> 
             assert log.cleaning.dirty(client.broker.node.clock.time_ms(), 0) is None
             before = await read(client, "checkpoint")
             assert before.error_code == 0, before.error_message
-            async with asyncio.timeout(30):
-                while client.broker.node.compaction.statistics().runs == 0:
-                    await asyncio.sleep(0.02)
+            await until(lambda: client.broker.node.compaction.statistics().runs > 0)
             assert len(await client.values("t")) < 30
             bundle = await read(client, "tile/entries/000.p/30")
             assert len(decode_bundle(bundle.data)) == 30

@@ -6,11 +6,10 @@ import pytest
 
 from mainstem.errors import ConfigError, CorruptBatchError, DamagedTreeError
 from mainstem.log.files.names import LOG
-from mainstem.log.node.directory import LogDirectory
 from mainstem.log.partition.config import LogConfig, check_changed_configs
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.verifiable.partition_tree import PartitionTree
-from mainstem.log.verifiable.tree_files import ENTRIES_FILE, HASHES_FILE, STATE_FILE
+from mainstem.log.verifiable.tree_files import ENTRIES_FILE, HASHES_FILE, STATE_FILE, TreeFiles
 from mainstem.record.header import iter_headers
 from mainstem.tlog.leaf import decode_leaf, verify_batch
 from mainstem.tlog.tiles import ENTRIES, Tile, decode_bundle
@@ -192,8 +191,7 @@ def test_a_topic_becomes_verifiable_with_what_it_holds_and_stays_so() -> None:
         node.log.append(batch(b"%d" % number))
     node.log.flush()
     config = LogConfig.of({"mainstem.verifiable": "true"})
-    directory: LogDirectory = node.directory
-    directory.begin_tree(PARTITION, node.log.topic_id)
+    TreeFiles(node.disk, DIRECTORY, node.log.topic_id, PARTITION.partition).begin()
     node.log.update_config(config)
     tree_of(node.log).advance(keep=True)
     assert size_of(node.log) == 3

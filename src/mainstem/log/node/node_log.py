@@ -18,12 +18,13 @@ from uuid import UUID
 from mainstem.clock import Clock
 from mainstem.errors import CorruptBatchError, StorageError, UnknownTopicError
 from mainstem.log.files.disk import Disk
-from mainstem.log.files.names import DELETED_DIRECTORY, STRAY_DIRECTORY
+from mainstem.log.files.names import DELETED_DIRECTORY, STRAY_DIRECTORY, partition_directory
 from mainstem.log.node.directory import LogDirectory
 from mainstem.log.node.metadata import METADATA_PARTITION, Metadata, TopicEntry
 from mainstem.log.partition.checkpoints import decode_uuid
 from mainstem.log.partition.config import MIRROR_OF, LogConfig
 from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.log.verifiable.tree_files import TreeFiles
 from mainstem.model import TopicPartition
 
 _METADATA_TOPIC_ID: Final = UUID(int=1)
@@ -137,7 +138,7 @@ class NodeLog:
             self.directory.raise_leader_epoch(self.directory.leader_epoch + 1)
         if config.mainstem_verifiable and former is not None:
             for topic_partition in former.topic_partitions:
-                self.directory.begin_tree(topic_partition, former.topic_id)
+                self._begin_tree(topic_partition, former.topic_id)
         topic = self.metadata.set_topic_configs(name, configs)
         self._update(topic, config)
         return topic
@@ -150,6 +151,12 @@ class NodeLog:
         self.defaults = dict(defaults)
         for topic in self.metadata.topics.values():
             self._update(topic, LogConfig.of(topic.configs, self.defaults))
+
+    def _begin_tree(self, topic_partition: TopicPartition, topic_id: UUID) -> None:
+        """Before a topic becomes verifiable: let the tree begin of a partition that has a directory already."""
+        path = self.directory.path / partition_directory(topic_partition)
+        if self.directory.disk.exists(path):
+            TreeFiles(self.directory.disk, path, topic_id, topic_partition.partition).begin()
 
     def _update(self, topic: TopicEntry, config: LogConfig) -> None:
         for topic_partition in topic.topic_partitions:

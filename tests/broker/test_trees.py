@@ -15,6 +15,7 @@ from mainstem.tlog.checkpoints import open_checkpoint
 from mainstem.tlog.key_file import create_keys
 from mainstem.tlog.tiles import decode_bundle
 from tests.broker.harness import Client, running
+from tests.support.eventually import eventually
 
 
 async def make_topic(client: Client, **configs: str) -> None:
@@ -74,15 +75,26 @@ def test_compaction_waits_for_leaves_and_keeps_their_entries(tmp_path: Path) -> 
             assert log.cleaning.dirty(client.broker.node.clock.time_ms(), 0) is None
             before = await read(client, "checkpoint")
             assert before.error_code == 0, before.error_message
-            async with asyncio.timeout(30):
-                while client.broker.node.compaction.statistics().runs == 0:
-                    await asyncio.sleep(0.02)
+            compaction = client.broker.node.compaction
+            await asyncio.to_thread(eventually, lambda: compaction.statistics().runs, "the topic is compacted")
             assert len(await client.values("t")) < 30
             bundle = await read(client, "tile/entries/000.p/30")
             assert len(decode_bundle(bundle.data)) == 30
             assert (await read(client, "checkpoint")).data.split(b"\n")[2] == before.data.split(b"\n")[2]
             found = await read(client, "", 7)
             assert (found.error_code, found.leaf_index) == (0, 7)
+
+    asyncio.run(scenario())
+
+
+def test_keys_in_the_data_directory_are_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path / "data", {"mainstem.signing.keys": str(tmp_path / "data" / "keys")}) as client:
+            create_keys(tmp_path / "data" / "keys", "log.example.com")
+            await make_topic(client)
+            answer = await read(client, "checkpoint")
+            assert answer.error_code == ErrorCode.INVALID_CONFIG
+            assert "in the data directory" in answer.error_message
 
     asyncio.run(scenario())
 

@@ -9,6 +9,7 @@ from mainstem.log.files.names import LOG
 from mainstem.log.node.directory import LogDirectory
 from mainstem.log.partition.config import LogConfig, check_changed_configs
 from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.log.recovery.verify import verify_directory
 from mainstem.log.verifiable.partition_tree import PartitionTree
 from mainstem.log.verifiable.tree_files import ENTRIES_FILE, HASHES_FILE, STATE_FILE
 from mainstem.record.header import iter_headers
@@ -184,6 +185,16 @@ def test_a_log_without_the_records_of_its_tree_is_refused() -> None:
         if "checkpoint" in name:
             node.disk.remove(DATA / name)
     assert "durable records are lost" in start_failing(node)
+
+
+@pytest.mark.parametrize("name", ["", f"{HASHES_FILE}0", f"{HASHES_FILE}1", ENTRIES_FILE, STATE_FILE])
+def test_the_verification_of_a_directory_finds_a_flipped_bit_anywhere(name: str) -> None:
+    node = filled(300)
+    node.directory.close()
+    if name:
+        node.faulty.flip_bit(DIRECTORY / name, 40 if name != f"{HASHES_FILE}1" else 3)
+    damages = verify_directory(node.disk, DATA).damages
+    assert [each.file for each in damages] == ([f"events-0/{STATE_FILE}"] if name else [])
 
 
 def test_a_topic_becomes_verifiable_with_what_it_holds_and_stays_so() -> None:

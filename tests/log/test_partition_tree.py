@@ -7,15 +7,18 @@ import pytest
 from mainstem.errors import ConfigError, CorruptBatchError, DamagedTreeError
 from mainstem.log.files.names import LOG
 from mainstem.log.node.directory import LogDirectory
+from mainstem.log.node.node_log import NodeLog
 from mainstem.log.partition.config import LogConfig, check_changed_configs
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.recovery.verify import verify_directory
 from mainstem.log.verifiable.partition_tree import PartitionTree
 from mainstem.log.verifiable.tree_files import ENTRIES_FILE, HASHES_FILE, STATE_FILE
 from mainstem.record.header import iter_headers
+from mainstem.testing.clock import ManualClock
+from mainstem.testing.disk import FaultyDisk
 from mainstem.tlog.leaf import decode_leaf, verify_batch
 from mainstem.tlog.tiles import ENTRIES, Tile, decode_bundle
-from tests.log.support import DATA, DIRECTORY, PARTITION, Node, batch
+from tests.log.support import DATA, DIRECTORY, NOW_MS, PARTITION, Node, batch
 
 
 def filled(batches: int = 5, **configs: str) -> Node:
@@ -214,3 +217,30 @@ def test_a_topic_becomes_verifiable_with_what_it_holds_and_stays_so() -> None:
     with pytest.raises(ConfigError, match="stays compacted"):
         check_changed_configs({"mainstem.verifiable": "true"}, former, {})
     check_changed_configs({**former, "retention.ms": "5"}, former, {})
+
+
+def test_a_topic_that_lost_its_beginning_may_become_verifiable_once() -> None:
+    disk, clock, configs = FaultyDisk(), ManualClock(NOW_MS), {"internal.segment.bytes": "300"}
+    node = NodeLog.open(disk, clock, DATA, {})
+    node.create_topic("events", 1, configs)
+    log = node.get(PARTITION)
+    for number in range(20):
+        log.append(batch(b"%d" % number, b"y" * 60))
+    log.flush()
+    log.delete_records(30)
+    node.close()
+    node = NodeLog.open(disk, clock, DATA, {})
+    node.set_topic_configs("events", {**configs, "mainstem.verifiable": "true"})
+    tree = tree_of(node.get(PARTITION))
+    tree.advance(keep=True)
+    assert tree.failure is None
+    assert 0 < size_of(node.get(PARTITION)) < 20
+    node.close()
+    for name in disk.list(DIRECTORY):
+        if name.startswith("tree-"):
+            disk.remove(DIRECTORY / name)
+    node = NodeLog.open(disk, clock, DATA, {})
+    node.set_topic_configs("events", {**configs, "mainstem.verifiable": "true", "retention.ms": "-1"})
+    tree = tree_of(node.get(PARTITION))
+    tree.advance()
+    assert "lost" in (tree.failure or "")

@@ -128,13 +128,19 @@ class NodeLog:
     def set_topic_configs(self, name: str, configs: Mapping[str, str]) -> TopicEntry:
         """Replace the configs that are set on a topic. Raises UnknownTopicError, ConfigError, StorageError."""
         config = LogConfig.of(configs, self.defaults)
-        former = self.metadata.topics.get(name)
-        if config.mainstem_verifiable and former is not None:
-            for topic_partition in former.topic_partitions:
-                self.directory.begin_tree(topic_partition, former.topic_id)
+        self._maybe_begin_trees(name, config)
         topic = self.metadata.set_topic_configs(name, configs)
         self._update(topic, config)
         return topic
+
+    def _maybe_begin_trees(self, name: str, config: LogConfig) -> None:
+        """Where a topic becomes verifiable, let its trees begin. Else a tree without files is one that was lost."""
+        former = self.metadata.topics.get(name)
+        if former is None or not config.mainstem_verifiable:
+            return
+        if not LogConfig.of(former.configs, self.defaults).mainstem_verifiable:
+            for topic_partition in former.topic_partitions:
+                self.directory.begin_tree(topic_partition, former.topic_id)
 
     def set_defaults(self, defaults: Mapping[str, str]) -> None:
         """Let the node's values of topic configs be these from now on. Raises ConfigError."""

@@ -85,6 +85,18 @@ def test_compaction_waits_for_leaves_and_keeps_their_entries(tmp_path: Path) -> 
     asyncio.run(scenario())
 
 
+def test_keys_in_the_data_directory_are_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path / "data", {"mainstem.signing.keys": str(tmp_path / "data" / "keys")}) as client:
+            create_keys(tmp_path / "data" / "keys", "log.example.com")
+            await make_topic(client)
+            answer = await read(client, "checkpoint")
+            assert answer.error_code == ErrorCode.INVALID_CONFIG
+            assert "in the data directory" in answer.error_message
+
+    asyncio.run(scenario())
+
+
 def test_what_is_not_there_says_why(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path / "data") as client:

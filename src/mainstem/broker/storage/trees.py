@@ -46,7 +46,7 @@ class Trees:
     def __init__(self, directory: LogDirectory, key_file: str) -> None:
         """``key_file``: the path of the signing keys; empty where checkpoints are not signed."""
         self._directory = directory
-        self._keys = SigningKeys(key_file)
+        self._keys = SigningKeys(key_file, Path(directory.path))
         self._locks: dict[PartitionLog, asyncio.Lock] = {}
         self._kept_s: dict[PartitionLog, float] = {}
         self._reads = asyncio.Semaphore(_READS_AT_ONCE)
@@ -183,8 +183,10 @@ class Trees:
 class SigningKeys:
     """The keys of a file, read again when it changes."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, data: Path) -> None:
+        """``data``: the data directory, in which the file must not be."""
         self._path = path
+        self._data = data
         self._seen: tuple[int, int, int] | None = None
         self._keys: list[SigningKey] = []
 
@@ -196,6 +198,11 @@ class SigningKeys:
                 "log's setting mainstem.signing.keys"
             )
         path = Path(self._path)
+        if path.resolve().is_relative_to(self._data.resolve()):
+            raise ConfigError(
+                f"the signing keys {path} are in the data directory, where a backup of the data takes them along: move "
+                "them elsewhere, and change the setting mainstem.signing.keys"
+            )
         try:
             stat = path.stat()
             seen = (stat.st_mtime_ns, stat.st_ino, stat.st_mode)

@@ -167,6 +167,18 @@ class TreeFiles:
             raise self._damaged(f"{HASHES_FILE}0", "it is too short")
         return found
 
+    def verify(self) -> None:
+        """Prove all of the durable tree: state, tiles and entries. Raises StorageError at the first damage."""
+        state = self.load()
+        level = 0
+        while state is not None and (count := count_at(level, state.size)) > 0:
+            for number in range(-(-count // TILE_WIDTH)):
+                tile = tile_in(level, number, state.size)
+                self.tile(tile, state.size, state.root)
+                if level == 0:
+                    self.entries(tile.first, tile.first + tile.width)
+            level += 1
+
     def leaf(self, index: int) -> Leaf:
         """One leaf, proven by its hash. Raises StorageError."""
         return decode_leaf(self.entries(index, index + 1)[0])

@@ -25,7 +25,7 @@ from tests.backup.support import BackupProcess, require_prefix, require_sound, r
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
 
-KILLS = int(os.environ.get("MAINSTEM_BACKUP_KILLS", "4"))
+KILLS = int(os.environ.get("MAINSTEM_BACKUP_KILLS", "3"))
 _SEED = 5
 _GROUP = "readers"
 

@@ -28,8 +28,8 @@ def test_a_restored_directory_has_the_same_segments_and_records(
     broker: EmbeddedBroker, log: Log, store_url: str, tmp_path: Path
 ) -> None:
     log.create_topic("orders", partitions=3)
-    for first in range(0, 300, 50):
-        end = log.append_many("orders", [(str(n), f"{n:03d}") for n in range(first, first + 50)])
+    for first in range(0, 300, 100):
+        end = log.append_many("orders", [(str(n), f"{n:03d}") for n in range(first, first + 100)])
         backed_up(broker.directory, store_url, end)
     done = restored(store_url, tmp_path / "restored")
     assert done.ends.restrict(["orders"]) == log.end("orders")
@@ -42,7 +42,7 @@ def test_every_moment_is_a_replay_up_to_it(broker: EmbeddedBroker, log: Log, tmp
     url = str(tmp_path / "copies")
     log.create_topic("orders", partitions=2)
     moments: list[tuple[str, Position, int]] = []
-    for count in range(8):
+    for count in range(4):
         end = log.append_many("orders", [(str(n), f"{count:03d}-{n}") for n in range(20)])
         state = backed_up(broker.directory, url, log.end("orders"))
         moments.append((time_text(state.time_ms), end, (count + 1) * 20))

@@ -70,6 +70,12 @@ def test_a_user_without_rights_is_refused(s3_server: S3Server, monkeypatch: pyte
         probe(open_store("s3://backups/log"))
 
 
+def test_missing_credentials_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    with pytest.raises(StoreRefusedError, match="no credentials were found"):
+        open_store("az://container/log")
+
+
 def test_a_missing_bucket_is_said(s3_server: S3Server) -> None:
     with pytest.raises(StoreRefusedError, match="no such bucket"):
         probe(open_store("s3://other/log"))

@@ -145,6 +145,7 @@ def test_native_code_checks_the_records(bare_python: Path) -> None:
         (("demo",), "spark,views,gateway,demo"),
         (("connect", "postgres", "postgresql://localhost/x", "--tables", "t"), "postgres"),
         (("load", "airports.csv", "--topic", "t"), "arrow"),
+        (("backup", "s3://bucket/log"), "backup"),
     ],
 )
 def test_a_command_that_needs_an_extra_names_it(

@@ -258,5 +258,12 @@ class LogProcess:
         self.stop()
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what the node does on the same event loop."""
+    async with asyncio.timeout(5 * TIMEOUT_S):
+        while not condition():
+            await asyncio.sleep(0)
+
+
 def api_name(key: int) -> str:
     return ApiKey(key).name.lower()

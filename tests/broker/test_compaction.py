@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 from mainstem.broker.storage.compaction import Compaction
@@ -21,7 +20,7 @@ from mainstem.protocol.messages.offset_commit import (
 )
 from mainstem.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from mainstem.record.reader import iter_records
-from tests.broker.harness import TIMEOUT_S, Client, running, with_broker
+from tests.broker.harness import Client, running, until, with_broker
 
 SETTINGS = {
     "log_cleanup_policy": "compact",
@@ -29,12 +28,6 @@ SETTINGS = {
     "log_cleaner_backoff_ms": "20",
     "log_cleaner_min_cleanable_ratio": "0.1",
 }
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5 * TIMEOUT_S):
-        while not condition():
-            await asyncio.sleep(0)
 
 
 async def fill(client: Client, topic: str = "t") -> PartitionLog:

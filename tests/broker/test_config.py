@@ -36,6 +36,6 @@ def test_kafkas_names_for_topic_defaults_reach_the_topics() -> None:
 
 
 def test_every_topic_config_of_kafkas_has_a_default_among_the_settings() -> None:
-    # Log features, schema validation, and what is remote or of replicas, are asked for by topic.
-    kafkas = {name for name in CONFIGS if not re.match(r"mainstem|confluent|remote|(leader|follower)\.", name)}
+    # Log features, schema validation, dead letters, and what is remote or of replicas, are asked for by topic.
+    kafkas = {name for name in CONFIGS if not re.match(r"mainstem|confluent|errors|remote|(leader|follower)\.", name)}
     assert {setting.topic_config for setting in SETTINGS.values()} - {None} == kafkas

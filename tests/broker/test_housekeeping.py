@@ -1,16 +1,8 @@
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
-from tests.broker.harness import TIMEOUT_S, Client, with_broker
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(3 * TIMEOUT_S):
-        while not condition():
-            await asyncio.sleep(0)
+from tests.broker.harness import Client, until, with_broker
 
 
 @with_broker(log_retention_check_interval_ms="20", log_retention_bytes="500", log_segment_bytes="200")

@@ -13,8 +13,9 @@ import pytest
 
 from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.security import oauth_keys
-from mainstem.broker.security.oauth import OauthSettings, OauthTokens, oauth_tokens
+from mainstem.broker.security.oauth import OAUTHBEARER, OauthSettings, OauthTokens
 from mainstem.broker.security.oauth_keys import OauthKeys, parse_jwks_address
+from mainstem.broker.security.security import oauth_tokens
 from mainstem.errors import AuthenticationError, ConfigError
 from tests.support.token_issuer import AUDIENCE, ISSUER, TokenIssuer, served
 
@@ -163,10 +164,10 @@ def test_addresses_that_others_can_read_along_are_refused() -> None:
 def test_the_mechanism_needs_its_keys_at_the_start(tmp_path: Path) -> None:
     def start(**settings: str) -> None:
         given = {name.replace("_", "."): value for name, value in settings.items()}
-        oauth_tokens(BrokerConfig(tmp_path, settings={"sasl.enabled.mechanisms": "OAUTHBEARER", **given}))
+        oauth_tokens(BrokerConfig(tmp_path, settings=given), [OAUTHBEARER])
 
     with pytest.raises(ConfigError, match=r"set sasl\.oauthbearer\.jwks\.endpoint\.url"):
         start()
     with pytest.raises(ConfigError, match="No such file"):
         start(sasl_oauthbearer_jwks_endpoint_url=(tmp_path / "none").as_uri())
-    assert oauth_tokens(BrokerConfig(tmp_path)) is None
+    assert oauth_tokens(BrokerConfig(tmp_path), ["PLAIN"]) is None

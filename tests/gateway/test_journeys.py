@@ -79,6 +79,16 @@ def test_a_record_leads_to_what_came_of_it_and_to_the_view_that_has_it(scene: Sc
 
 
 def test_a_stopped_view_is_named(scene: Scene) -> None:
+    log, topic = scene.told.log, scene.setting.topic
+    log.delete_topic(topic)
+    log.create_topic(topic, partitions=1)
+    log.append_many(topic, [("a", {}), ("b", {})])
+    stopped = scene.host.wait("kv", lambda status: status.state == "stopped")
+    [view] = scene.journey(1).json()["views"]
+    assert (view["state"], view["waits_for"]) == ("waiting", f"view kv is stopped: {stopped.detail}")
+
+
+def test_a_deleted_view_is_named(scene: Scene) -> None:
     scene.host.delete("kv")
     [view] = scene.journey(0).json()["views"]
     assert view["state"] == "waiting"

@@ -49,7 +49,7 @@ def test_the_fuzzer_finds_a_planted_defect(
     defect: str, finding: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with DefectiveLog(defect, tmp_path / "data", **_SETTINGS) as log, pytest.raises(AssertionError) as found:
-        attack(log, 1, 0, capfd)
+        attack(log, 2, 0, capfd)
     assert re.search(finding, str(found.value), re.DOTALL), found.value
 
 

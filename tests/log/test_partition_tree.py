@@ -6,15 +6,18 @@ import pytest
 
 from mainstem.errors import ConfigError, CorruptBatchError, DamagedTreeError
 from mainstem.log.files.names import LOG
-from mainstem.log.node.directory import LogDirectory
+from mainstem.log.node.node_log import NodeLog
 from mainstem.log.partition.config import LogConfig, check_changed_configs
 from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.log.recovery.verify import verify_directory
 from mainstem.log.verifiable.partition_tree import PartitionTree
-from mainstem.log.verifiable.tree_files import ENTRIES_FILE, HASHES_FILE, STATE_FILE
+from mainstem.log.verifiable.tree_files import ENTRIES_FILE, HASHES_FILE, STATE_FILE, TreeFiles
 from mainstem.record.header import iter_headers
+from mainstem.testing.clock import ManualClock
+from mainstem.testing.disk import FaultyDisk
 from mainstem.tlog.leaf import decode_leaf, verify_batch
 from mainstem.tlog.tiles import ENTRIES, Tile, decode_bundle
-from tests.log.support import DATA, DIRECTORY, PARTITION, Node, batch
+from tests.log.support import DATA, DIRECTORY, NOW_MS, PARTITION, Node, batch
 
 
 def filled(batches: int = 5, **configs: str) -> Node:
@@ -186,14 +189,23 @@ def test_a_log_without_the_records_of_its_tree_is_refused() -> None:
     assert "durable records are lost" in start_failing(node)
 
 
+@pytest.mark.parametrize("name", ["", f"{HASHES_FILE}0", f"{HASHES_FILE}1", ENTRIES_FILE, STATE_FILE])
+def test_the_verification_of_a_directory_finds_a_flipped_bit_anywhere(name: str) -> None:
+    node = filled(300)
+    node.directory.close()
+    if name:
+        node.faulty.flip_bit(DIRECTORY / name, 40 if name != f"{HASHES_FILE}1" else 3)
+    damages = verify_directory(node.disk, DATA).damages
+    assert [each.file for each in damages] == ([f"events-0/{STATE_FILE}"] if name else [])
+
+
 def test_a_topic_becomes_verifiable_with_what_it_holds_and_stays_so() -> None:
     node = Node()
     for number in range(3):
         node.log.append(batch(b"%d" % number))
     node.log.flush()
     config = LogConfig.of({"mainstem.verifiable": "true"})
-    directory: LogDirectory = node.directory
-    directory.begin_tree(PARTITION, node.log.topic_id)
+    TreeFiles(node.disk, DIRECTORY, node.log.topic_id, PARTITION.partition).begin()
     node.log.update_config(config)
     tree_of(node.log).advance(keep=True)
     assert size_of(node.log) == 3
@@ -203,3 +215,30 @@ def test_a_topic_becomes_verifiable_with_what_it_holds_and_stays_so() -> None:
     with pytest.raises(ConfigError, match="stays compacted"):
         check_changed_configs({"mainstem.verifiable": "true"}, former, {})
     check_changed_configs({**former, "retention.ms": "5"}, former, {})
+
+
+def test_a_topic_that_lost_its_beginning_may_become_verifiable_once() -> None:
+    disk, clock, configs = FaultyDisk(), ManualClock(NOW_MS), {"internal.segment.bytes": "300"}
+    node = NodeLog.open(disk, clock, DATA, {})
+    node.create_topic("events", 1, configs)
+    log = node.get(PARTITION)
+    for number in range(20):
+        log.append(batch(b"%d" % number, b"y" * 60))
+    log.flush()
+    log.delete_records(30)
+    node.close()
+    node = NodeLog.open(disk, clock, DATA, {})
+    node.set_topic_configs("events", {**configs, "mainstem.verifiable": "true"})
+    tree = tree_of(node.get(PARTITION))
+    tree.advance(keep=True)
+    assert tree.failure is None
+    assert 0 < size_of(node.get(PARTITION)) < 20
+    node.close()
+    for name in disk.list(DIRECTORY):
+        if name.startswith("tree-"):
+            disk.remove(DIRECTORY / name)
+    node = NodeLog.open(disk, clock, DATA, {})
+    node.set_topic_configs("events", {**configs, "mainstem.verifiable": "true", "retention.ms": "-1"})
+    tree = tree_of(node.get(PARTITION))
+    tree.advance()
+    assert "lost" in (tree.failure or "")

@@ -110,7 +110,7 @@ def test_other_implementations_take_our_proofs_and_notes(checker: list[str], wri
         former, recent = (unverified_checkpoint(each) for each in (written.checkpoints[0], reader.checkpoint()))
         hashes = reader.check_continues(former, recent)
         for offset in (0, 1, _RECORDS // 2, _RECORDS - 1):
-            proof = log.prove(support.TOPIC, 0, offset)
+            proof = reader.prove(offset)
             assert proof.verify([written.key.verifier()]).batch
             inclusion = {"Kind": "inclusion", "Leaf": text(leaf_hash(proof.entry)), "Index": proof.index}
             questions.append(

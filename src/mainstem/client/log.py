@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -44,7 +44,6 @@ from mainstem.record.partitioner import partition_for
 
 if TYPE_CHECKING:
     from mainstem.client.admin.access_admin import AccessAdmin
-    from mainstem.tlog.proofs import BatchProof
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,33 +351,13 @@ class Log:
 
     # ---- proofs
 
-    def prove(self, topic: str, partition: int, offset: int, *, with_batch: bool = True) -> BatchProof:
-        """The proof that the record at an offset is in the history of a verifiable topic; ``encode`` makes a file.
+    @property
+    def tree(self) -> Callable[[str, int], TreeReader]:
+        """The history of a partition of a verifiable topic: ``log.tree("ledger", 0).prove(4711)``.
 
-        It is of the record batch that holds the offset. Whoever has the node's public key verifies it, without a
-        server: ``proof.verify([key])``, or ``mainstem prove --verify``.
-
-        Args:
-            topic: A topic with ``mainstem.verifiable=true``.
-            partition: The partition.
-            offset: The record's offset.
-            with_batch: Whether the batch's bytes are a part of the proof; where they were removed, it has none.
-
-        Raises:
-            OffsetOutOfRangeError: No batch with this offset was ever written.
-            ProofError: What the log says does not fit together: its history was changed.
-            ConfigError: The topic is not verifiable, or the node has no signing keys.
-
-        Example:
-            >>> proof = log.prove("ledger", 0, 0)  # doctest: +SKIP
-            >>> proof.verify([parse_verifier_key(text)]).leaf.base_offset  # doctest: +SKIP
-            0
+        Raises ConfigError: the topic is not verifiable, or the node has no signing keys.
         """
-        return self.tree(topic, partition).prove(offset, with_batch=with_batch)
-
-    def tree(self, topic: str, partition: int) -> TreeReader:
-        """The checkpoints and tiles of a partition of a verifiable topic."""
-        return TreeReader(self._pool, TopicPartition(topic, partition))
+        return lambda topic, partition: TreeReader(self._pool, TopicPartition(topic, partition))
 
     # ---- positions
 

@@ -40,7 +40,7 @@ from mainstem.kafka_directory.directory_files import (
     writing,
 )
 from mainstem.kafka_directory.gaps import copy_without_gaps, scan_segment
-from mainstem.kafka_directory.left_behind import Note, to_mainstem
+from mainstem.kafka_directory.left_behind import Left, to_mainstem
 from mainstem.kafka_directory.report import TransferReport, transfer_report
 from mainstem.kafka_directory.stopped_kafka import StoppedKafka, stopped_kafka
 from mainstem.log.files.disk import OsDisk
@@ -136,7 +136,7 @@ def _plan(kafka: StoppedKafka, target: Path) -> AdoptionPlan:
     partitions = tuple(_plan_partition(kafka, each) for each in kafka.partitions)
     served = {partition_directory(each) for each in kafka.partitions}
     others = [
-        Note(f"directory {name}", "it belongs to no topic that is taken")
+        Left(f"directory {name}", "it belongs to no topic that is taken")
         for name in file_names(kafka.path)
         if (kafka.path / name).is_dir() and name not in served and not name.startswith("__cluster_metadata-")
     ]

@@ -36,7 +36,7 @@ from mainstem.kafka_directory.directory_files import (
     write_file,
     writing,
 )
-from mainstem.kafka_directory.left_behind import Note, to_kafka
+from mainstem.kafka_directory.left_behind import Left, to_kafka
 from mainstem.kafka_directory.metadata_files import METADATA_DIRECTORY, checkpoint_name, encode_checkpoint
 from mainstem.kafka_directory.metadata_records import BROKER_EPOCH, records_of
 from mainstem.kafka_directory.report import TransferReport, transfer_report
@@ -125,7 +125,7 @@ def _plan(node: StoppedNode, target: Path) -> GraduationPlan:
     cluster, notes = to_kafka(node.cluster, node.node_id)
     served = [each for each in node.partitions if _is_served(cluster, each)]
     notes += [
-        Note(f"directory {partition_directory(each)}", "it belongs to no topic: start Mainstem once, it sets it aside")
+        Left(f"directory {partition_directory(each)}", "it belongs to no topic: start Mainstem once, it sets it aside")
         for each in node.partitions
         if not _is_served(cluster, each)
     ]

@@ -33,16 +33,16 @@ _SCHEMAS: Final = "Apache Kafka does not check schemas; the registry's topic goe
 _UNSET: Final = frozenset({"", "false", "0"})
 
 
-class Note(NamedTuple):
+class Left(NamedTuple):
     """Something that does not go along, and what to do about it."""
 
     what: str
     instead: str
 
 
-def to_kafka(cluster: ClusterState, node_id: int) -> tuple[ClusterState, list[Note]]:
+def to_kafka(cluster: ClusterState, node_id: int) -> tuple[ClusterState, list[Left]]:
     """The metadata that Apache Kafka takes, and what it does not."""
-    notes: list[Note] = []
+    notes: list[Left] = []
     topics = {}
     for topic in cluster.topics.values():
         kept, left = _split(topic.configs)
@@ -53,7 +53,7 @@ def to_kafka(cluster: ClusterState, node_id: int) -> tuple[ClusterState, list[No
     for place, configs in cluster.broker_configs.items():
         kept, left = _split(configs)
         notes += [
-            Note(f"setting {name}={value}", "it bounds this log's own memory; leave it out")
+            Left(f"setting {name}={value}", "it bounds this log's own memory; leave it out")
             for name, value in left.items()
         ]
         if kept:
@@ -71,37 +71,37 @@ def _split(configs: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     return kept, left
 
 
-def _topic_notes(topic: str, left: Mapping[str, str]) -> Iterator[Note]:
+def _topic_notes(topic: str, left: Mapping[str, str]) -> Iterator[Left]:
     for name, value in left.items():
         if name == INTERNAL_SEGMENT_BYTES or value in _UNSET:
             continue
-        yield Note(f"topic {topic}: {name}={value}", _INSTEAD.get(name, _SCHEMAS))
+        yield Left(f"topic {topic}: {name}={value}", _INSTEAD.get(name, _SCHEMAS))
 
 
-def _with_segment_bytes(topic: str, configs: dict[str, str], notes: list[Note]) -> dict[str, str]:
+def _with_segment_bytes(topic: str, configs: dict[str, str], notes: list[Left]) -> dict[str, str]:
     text = configs.get("segment.bytes")
     if text is None or int(text) >= SEGMENT_BYTES_MIN:
         return configs
     notes.append(
-        Note(f"topic {topic}: segment.bytes={text}", f"Apache Kafka's least is {SEGMENT_BYTES_MIN}: it is that now")
+        Left(f"topic {topic}: segment.bytes={text}", f"Apache Kafka's least is {SEGMENT_BYTES_MIN}: it is that now")
     )
     return {**configs, "segment.bytes": str(SEGMENT_BYTES_MIN)}
 
 
-def _node_notes(cluster: ClusterState) -> Iterator[Note]:
+def _node_notes(cluster: ClusterState) -> Iterator[Left]:
     if any("flush" not in topic.configs for topic in cluster.topics.values()):
-        yield Note("flush=commit, the default of every topic", _INSTEAD["flush"])
-    yield Note("settings of mainstem.toml and of the command line", "give those of Kafka's names to server.properties")
-    yield Note("Apps, their views and checkpoints", "run them on: mainstem run APP.py --bootstrap HOST:PORT --data DIR")
+        yield Left("flush=commit, the default of every topic", _INSTEAD["flush"])
+    yield Left("settings of mainstem.toml and of the command line", "give those of Kafka's names to server.properties")
+    yield Left("Apps, their views and checkpoints", "run them on: mainstem run APP.py --bootstrap HOST:PORT --data DIR")
     if cluster.acls:
-        yield Note("super.users", "give it to server.properties: Apache Kafka keeps ACLs in force for everyone else")
+        yield Left("super.users", "give it to server.properties: Apache Kafka keeps ACLs in force for everyone else")
     if cluster.credentials:
-        yield Note("PLAIN logins", "Apache Kafka checks SCRAM alone against these users; log in with SCRAM")
+        yield Left("PLAIN logins", "Apache Kafka checks SCRAM alone against these users; log in with SCRAM")
 
 
-def to_mainstem(cluster: ClusterState, node_id: int) -> tuple[ClusterState, list[Note]]:
+def to_mainstem(cluster: ClusterState, node_id: int) -> tuple[ClusterState, list[Left]]:
     """The metadata that Mainstem takes, and what it does not."""
-    notes: list[Note] = []
+    notes: list[Left] = []
     topics: dict[str, TopicEntry] = {}
     for topic in cluster.topics.values():
         kept = {}
@@ -109,13 +109,13 @@ def to_mainstem(cluster: ClusterState, node_id: int) -> tuple[ClusterState, list
             if name in CONFIGS and _is_valid(name, value) and (name, value) != ("remote.storage.enable", "true"):
                 kept[name] = value
             else:
-                notes.append(Note(f"topic {topic.name}: {name}={value}", "Mainstem has no such config; it is left out"))
+                notes.append(Left(f"topic {topic.name}: {name}={value}", "Mainstem has no such config; it is left out"))
         topics[topic.name] = topic._replace(configs=kept)
     settings: dict[str, str] = {}
     for place in (ALL_NODES, str(node_id)):  # there is one node, so all of them are settings of all nodes
         settings |= cluster.broker_configs.get(place, {})
     notes += [
-        Note(f"setting {name}", "Mainstem has no such setting; it is left out")
+        Left(f"setting {name}", "Mainstem has no such setting; it is left out")
         for name in settings
         if name not in SETTINGS
     ]
@@ -125,7 +125,7 @@ def to_mainstem(cluster: ClusterState, node_id: int) -> tuple[ClusterState, list
         group: {name: value for name, value in configs.items() if name in GROUP_CONFIGS}
         for group, configs in cluster.group_configs.items()
     }
-    notes.append(Note("server.properties", "give its settings to mainstem.toml or to --set, by the same names"))
+    notes.append(Left("server.properties", "give its settings to mainstem.toml or to --set, by the same names"))
     taken = replace(cluster, topics=topics, broker_configs=brokers, group_configs=groups)
     return taken, notes
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mainstem.kafka_directory.cluster_state import ClusterState
 from mainstem.kafka_directory.directory_files import PartitionTransfer, TransferSizes
-from mainstem.kafka_directory.left_behind import Note
+from mainstem.kafka_directory.left_behind import Left
 from mainstem.kafka_directory.stored_coordination import read_coordination
 from mainstem.log.files.names import parse_partition_directory
 from mainstem.log.partition.checkpoints import encode_uuid
@@ -35,7 +35,7 @@ class TransferReport(NamedTuple):
     acls: int
     quotas: int
     sizes: TransferSizes
-    notes: list[Note]
+    notes: list[Left]
 
 
 def transfer_report(
@@ -44,7 +44,7 @@ def transfer_report(
     cluster: ClusterState,
     transfers: Sequence[PartitionTransfer],
     sizes: TransferSizes,
-    notes: Sequence[Note],
+    notes: Sequence[Left],
 ) -> TransferReport:
     """The report of these files of ``source`` under this metadata. Raises StorageError when it cannot be read."""
     bytes_of: dict[str, int] = {}
@@ -65,7 +65,7 @@ def transfer_report(
     ]
     coordination = read_coordination(source)
     streams = [
-        Note(f"streams group {group}", "its committed offsets go along; use group.protocol=classic")
+        Left(f"streams group {group}", "its committed offsets go along; use group.protocol=classic")
         for group in coordination.streams_groups
     ]
     return TransferReport(

@@ -17,7 +17,7 @@ from mainstem.broker.configs.config_entries import ConfigResourceType
 from mainstem.errors import CorruptBatchError, DirectoryLockedError, InputError, StorageError
 from mainstem.kafka_directory.cluster_state import ClusterState
 from mainstem.kafka_directory.directory_files import file_names, read_small_file, reading
-from mainstem.kafka_directory.left_behind import Note
+from mainstem.kafka_directory.left_behind import Left
 from mainstem.kafka_directory.metadata_files import (
     METADATA_DIRECTORY,
     parse_checkpoint_name,
@@ -53,7 +53,7 @@ class StoppedKafka(NamedTuple):
     cluster: ClusterState
     partitions: tuple[TopicPartition, ...]
     log_starts: dict[TopicPartition, int]
-    notes: list[Note]
+    notes: list[Left]
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def _read(path: Path) -> StoppedKafka:
     served = [each for topic in topics.values() for each in topic.topic_partitions]
     partitions = tuple(each for each in served if (path / partition_directory(each)).is_dir())
     quotas, others = replay.quota_entities()
-    notes += [Note(f"quotas of {other}", "Mainstem has quotas of users and of client ids") for other in others]
+    notes += [Left(f"quotas of {other}", "Mainstem has quotas of users and of client ids") for other in others]
     epochs = [each.leader_epoch for topic in replay.topics.values() for each in topic.partitions.values()]
     cluster = ClusterState(
         max([0, *epochs, *_written_epochs(path, partitions)]),
@@ -148,39 +148,39 @@ def _written_epochs(path: Path, partitions: tuple[TopicPartition, ...]) -> Itera
         yield from (entry.epoch for entry in decode_leader_epochs(data) or ())
 
 
-def _cluster_notes(replay: MetadataReplay, node_id: int) -> list[Note]:
+def _cluster_notes(replay: MetadataReplay, node_id: int) -> list[Left]:
     notes = []
     others = ", ".join(map(str, sorted(replay.brokers - {node_id})))
     if others:
         taken = "topics of which each partition has an in-sync replica here are taken, no others"
-        notes.append(Note(f"brokers {others}", taken))
+        notes.append(Left(f"brokers {others}", taken))
     notes += [
-        Note(f"client metrics {name}", "Mainstem takes no metrics of clients")
+        Left(f"client metrics {name}", "Mainstem takes no metrics of clients")
         for name in replay.named_configs(ConfigResourceType.CLIENT_METRICS)
     ]
     if replay.has_delegation_tokens:
-        notes.append(Note("delegation tokens", "log in by SCRAM or TLS"))
+        notes.append(Left("delegation tokens", "log in by SCRAM or TLS"))
     return notes
 
 
-def _refusal(replay: MetadataReplay, topic: ReplayedTopic, node_id: int, directory_id: UUID | None) -> Note | None:
+def _refusal(replay: MetadataReplay, topic: ReplayedTopic, node_id: int, directory_id: UUID | None) -> Left | None:
     """Why a topic is not taken; None for one that is."""
     name = f"topic {topic.name}"
     configs = replay.configs.get((ConfigResourceType.TOPIC, topic.name), {})
     if topic.name == _REMOTE_METADATA or configs.get("remote.storage.enable") == "true":
-        return Note(
+        return Left(
             f"{name}: its older records are in a remote tier", "copy it, record by record, from the running Kafka"
         )
     if sorted(topic.partitions) != list(range(len(topic.partitions))):
-        return Note(f"{name}: partitions are missing in the metadata", "copy it, record by record")
+        return Left(f"{name}: partitions are missing in the metadata", "copy it, record by record")
     for number, partition in sorted(topic.partitions.items()):
         if node_id not in partition.replicas:
             brokers = ", ".join(map(str, partition.replicas))
-            return Note(f"{name}: partition {number} is on broker {brokers}", "reassign it to this broker first")
+            return Left(f"{name}: partition {number} is on broker {brokers}", "reassign it to this broker first")
         if node_id not in partition.in_sync and partition.replicas != [node_id]:
-            return Note(f"{name}: the replica of partition {number} here was not in sync", "let it catch up first")
+            return Left(f"{name}: the replica of partition {number} here was not in sync", "let it catch up first")
         if partition.directories and directory_id is not None:
             directory = partition.directories[partition.replicas.index(node_id)]
             if directory != directory_id and directory.int >= _RESERVED_DIRECTORIES:
-                return Note(f"{name}: partition {number} is in another log directory", "move it to this one first")
+                return Left(f"{name}: partition {number} is in another log directory", "move it to this one first")
     return None

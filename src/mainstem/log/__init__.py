@@ -4,6 +4,7 @@ Packages, lowest first; at run time each imports only those before it:
 
 * ``files``: files and their names
 * ``segments``: one segment, its batches and its indexes
+* ``verifiable``: the Merkle tree of a verifiable topic's partition
 * ``cleaning``: compaction
 * ``partition``: one partition: append, read, flush, producer state
 * ``recovery``: opening after a crash; verifying and dumping files

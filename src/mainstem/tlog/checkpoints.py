@@ -2,7 +2,7 @@
 
 The origin of a partition's log is ``NAME/TOPIC/TOPIC_ID/PARTITION``: NAME is that of the node's key, and a topic that
 was deleted and created again has another id, so it is another log. The key's name in the signature is the origin. A
-verifier key of the node, ``NAME+…``, stands for the keys of all origins that begin with ``NAME/``: it is the same key.
+verifier key of the node, ``NAME+…``, gives the keys of all origins that begin with ``NAME/``: it is the same key.
 Pure functions.
 """
 

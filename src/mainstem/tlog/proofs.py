@@ -64,7 +64,7 @@ class BatchProof:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedBatch:
-    """What a proof has shown. ``batch`` is empty where only its hash is known."""
+    """The batch that a proof is about. ``batch`` is empty where only its hash is known."""
 
     checkpoint: Checkpoint
     index: int

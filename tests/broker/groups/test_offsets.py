@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from mainstem.protocol.messages.offset_commit import (
 )
 from mainstem.testing import ManualClock
 from tests.broker.handlers.test_groups import committed, join, sync
-from tests.broker.harness import TIMEOUT_S, Client, running
+from tests.broker.harness import Client, running, until
 
 RETENTION_MS = 1000
 
@@ -84,12 +83,6 @@ async def commit(client: Client, **more: Any) -> int:
     topics = [OffsetCommitRequestTopic(name="t", partitions=[partition])]
     body = OffsetCommitRequest(group_id="g", member_id="", topics=topics, **more)
     return int((await client.request(body, 4)).topics[0].partitions[0].error_code)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(3 * TIMEOUT_S):
-        while not condition():
-            await asyncio.sleep(0)
 
 
 def test_the_node_forgets_old_offsets_and_their_group(tmp_path: Path) -> None:

@@ -173,6 +173,17 @@ def test_a_record_that_a_pipeline_set_aside_is_named(told: ToldLog) -> None:
     assert told.journey("flights/0:3").pipelines[0].note == ""
 
 
+def test_a_missing_micro_batch_is_said_and_views_are_judged_by_the_next_one(told: ToldLog) -> None:
+    told.log.append_many("flights", [("f6", {}), ("f7", {})])
+    told.log.append_many("delays", [("f6", {}), ("f7", {})])
+    told.progress(told.batch("late", 3, ("flights/0:7", "flights/0:8"), ("delays/0:7", "delays/0:8")))
+    journey = told.journey("flights/0:6")
+    late = journey.pipelines[0]
+    assert (late.state, late.outputs) == ("read", ())
+    assert "it was in micro-batch 3 or before: the driver was killed before it recorded that one" in lines(journey)
+    assert [str(each.until) for each in journey.arrivals[:2]] == ["flights/0:7", "delays/0:7"]
+
+
 def test_a_table_is_no_stream(told: ToldLog) -> None:
     batch = told.batch("joins", 0, ("", "flights/0:6"), ("", "joined/0:6"))
     told.progress(batch, tables="delays/0:4")

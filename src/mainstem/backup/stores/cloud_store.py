@@ -29,6 +29,8 @@ from mainstem.backup.stores.store import (
 _TRY_S: Final = 30
 _RETRIES: Final = 4
 _DELETED_AT_ONCE: Final = 500
+_NO_CREDENTIALS: Final = ("169.254.169.254", "token request", "Account must be specified")
+"""Signs that the environment names no credentials, and the machine was asked for those of a role."""
 _REFUSALS: Final = ("AccessDenied", "NoSuchBucket", "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidBucketName")
 
 
@@ -106,6 +108,10 @@ def _as_store_error(what: str) -> Iterator[None]:
     except (exceptions.BaseError, OSError, ValueError) as error:
         if any(word in str(error) for word in _REFUSALS):
             raise _refused(what, error) from error
+        if any(word in str(error) for word in _NO_CREDENTIALS):
+            raise StoreRefusedError(
+                f"{what}: no credentials were found; set those of the store in the environment ({_first_line(error)})"
+            ) from error
         raise StoreError(f"{what}: {_first_line(error)}") from error
 
 

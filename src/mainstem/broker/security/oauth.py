@@ -12,15 +12,11 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from mainstem.broker.security.oauth_keys import OauthKeys
 from mainstem.broker.security.principal import ANONYMOUS
-from mainstem.errors import AuthenticationError, ConfigError
-from mainstem.extras import naming_the_extra, require
-
-if TYPE_CHECKING:
-    from mainstem.broker.configs.broker_config import BrokerConfig
+from mainstem.errors import AuthenticationError
+from mainstem.extras import naming_the_extra
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 TOKEN_BYTES_MAX: Final = 16 * 1024
@@ -106,21 +102,3 @@ def _pair(text: bytes) -> tuple[str, str]:
 def remaining_ms(user: TokenUser) -> int:
     """How long a token is still valid."""
     return max(1, int((user.ends_s - time.time()) * 1000))
-
-
-def oauth_tokens(config: BrokerConfig) -> OauthTokens | None:
-    """The checker of tokens; None where the mechanism is not enabled. Raises ConfigError, MissingDependencyError."""
-    if OAUTHBEARER not in config.get("sasl.enabled.mechanisms"):
-        return None
-    address = config.get("sasl.oauthbearer.jwks.endpoint.url")
-    if not address:
-        raise ConfigError("OAUTHBEARER needs the issuer's keys: set sasl.oauthbearer.jwks.endpoint.url")
-    require("oauth")
-    settings = OauthSettings(
-        issuer=config.get("sasl.oauthbearer.expected.issuer"),
-        audience=tuple(config.get("sasl.oauthbearer.expected.audience")),
-        user_claim=config.get("sasl.oauthbearer.sub.claim.name"),
-        clock_skew_s=int(config.get("sasl.oauthbearer.clock.skew.seconds")),
-    )
-    refresh_s = int(config.get("sasl.oauthbearer.jwks.endpoint.refresh.ms")) / 1000
-    return OauthTokens(settings, OauthKeys(address, refresh_s).key)

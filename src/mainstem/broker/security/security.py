@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
@@ -15,10 +16,12 @@ from mainstem.addresses import is_wildcard
 from mainstem.broker.security.certificates import Tls, principal_of
 from mainstem.broker.security.credentials import Credentials
 from mainstem.broker.security.listeners import Listener, Protocol
-from mainstem.broker.security.oauth import oauth_tokens
+from mainstem.broker.security.oauth import OAUTHBEARER, OauthSettings, OauthTokens
+from mainstem.broker.security.oauth_keys import OauthKeys
 from mainstem.broker.security.sasl import Authentication, SaslSettings
 from mainstem.broker.security.session import Session
 from mainstem.errors import ConfigError
+from mainstem.extras import require
 
 if TYPE_CHECKING:
     from mainstem.broker.configs.broker_config import BrokerConfig
@@ -40,14 +43,15 @@ class NodeSecurity:
         self._hashing = ThreadPoolExecutor(_HASHING_THREADS, thread_name_prefix="passwords")
         self._token_threads = ThreadPoolExecutor(_TOKEN_THREADS, thread_name_prefix="tokens")
         self._rules = config.get("ssl.principal.mapping.rules")
+        mechanisms = config.get("sasl.enabled.mechanisms")
         self._sasl = SaslSettings(
-            mechanisms=config.get("sasl.enabled.mechanisms"),
+            mechanisms=mechanisms,
             session_ms_max=config.get("connections.max.reauth.ms"),
             failure_delay_s=config.get("connection.failed.authentication.delay.ms") / 1000,
             frame_bytes_max=min(config.get("sasl.server.max.receive.size"), config.get("socket.request.max.bytes")),
             timeout_s=self.timeout_s,
             hashing=self._hashing,
-            tokens=oauth_tokens(config),
+            tokens=oauth_tokens(config, mechanisms),
             token_threads=self._token_threads,
         )
         self._tls = Tls(config) if any(each.protocol.has_tls for each in config.all_listeners) else None
@@ -84,3 +88,21 @@ class NodeSecurity:
                 _LOG.info("the certificates were read again")
         except ConfigError as error:
             _LOG.error("the certificates in use stay: %s", error)
+
+
+def oauth_tokens(config: BrokerConfig, mechanisms: Sequence[str]) -> OauthTokens | None:
+    """The checker of tokens; None where the mechanism is not enabled. Raises ConfigError, MissingDependencyError."""
+    if OAUTHBEARER not in mechanisms:
+        return None
+    address = config.get("sasl.oauthbearer.jwks.endpoint.url")
+    if not address:
+        raise ConfigError("OAUTHBEARER needs the issuer's keys: set sasl.oauthbearer.jwks.endpoint.url")
+    require("oauth")
+    settings = OauthSettings(
+        issuer=config.get("sasl.oauthbearer.expected.issuer"),
+        audience=tuple(config.get("sasl.oauthbearer.expected.audience")),
+        user_claim=config.get("sasl.oauthbearer.sub.claim.name"),
+        clock_skew_s=int(config.get("sasl.oauthbearer.clock.skew.seconds")),
+    )
+    refresh_s = int(config.get("sasl.oauthbearer.jwks.endpoint.refresh.ms")) / 1000
+    return OauthTokens(settings, OauthKeys(address, refresh_s).key)

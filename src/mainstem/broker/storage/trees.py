@@ -17,14 +17,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from mainstem.broker.error_codes import refusal
-from mainstem.errors import ConfigError, DamagedTreeError, MainstemError, PartitionOfflineError
+from mainstem.errors import ConfigError, MainstemError, StorageError
 from mainstem.log.node.directory import LogDirectory
 from mainstem.log.partition.partition_log import PartitionLog
-from mainstem.log.verifiable.partition_tree import FoundLeaf, PartitionTree, TreeHead
+from mainstem.log.verifiable.partition_tree import FoundLeaf, PartitionTree, TreeAdvance, TreeHead
 from mainstem.protocol.errors import ErrorCode
 from mainstem.tlog.checkpoints import Checkpoint, origin_of, sign_checkpoint
 from mainstem.tlog.key_file import read_keys
@@ -45,10 +46,11 @@ class Trees:
     def __init__(self, directory: LogDirectory, key_file: str) -> None:
         """``key_file``: the path of the signing keys; empty where checkpoints are not signed."""
         self._directory = directory
-        self._keys = SigningKeys(key_file)
+        self._keys = SigningKeys(key_file, Path(directory.path))
         self._locks: dict[PartitionLog, asyncio.Lock] = {}
         self._kept_s: dict[PartitionLog, float] = {}
         self._reads = asyncio.Semaphore(_READS_AT_ONCE)
+        self._steps: dict[PartitionLog, asyncio.Future[None]] = {}  # advances in threads
         self._running = 0
         self._is_stopping = False
         self._idle: asyncio.Event = asyncio.Event()
@@ -85,34 +87,45 @@ class Trees:
     async def _advance(self, log: PartitionLog, *, keep: bool = False) -> TreeHead:
         """Take in all that is durable now, and make the leaves durable with ``keep``.
 
-        Raises StorageError, PartitionOfflineError, DamagedTreeError.
+        Raises StorageError, DamagedTreeError, CorruptBatchError.
         """
         tree, target = log.tree, log.recovery_point
         assert tree is not None
         async with self._locks.setdefault(log, asyncio.Lock()):
             while not self._is_stopping and self._directory.partitions.get(log.topic_partition) is log:
+                running = self._steps.get(log)
+                if running is not None:  # of a request that was cancelled
+                    await asyncio.wait([running])
+                    continue
                 if tree.covers(target) and not (keep and tree.has_unkept):
                     break
                 step = tree.start(keep=keep)
                 if step is None:
                     break
-                await self._in_thread(step.run, log.topic_partition.partition)
-                tree.finish(step)
+                self._steps[log] = future = self._submit(step.run, log.topic_partition.partition)
+                future.add_done_callback(partial(self._finish, log, tree, step))
+                await asyncio.shield(future)
                 if step.error is not None:
                     raise step.error
-        if tree.failure is not None:
-            raise DamagedTreeError(tree.failure)
-        if tree.head is None:
-            raise PartitionOfflineError(f"{log.topic_partition}: its tree is not served now; try again later")
-        return tree.head
+            return tree.require_head()
+
+    def _finish(self, log: PartitionLog, tree: PartitionTree, step: TreeAdvance, future: asyncio.Future[None]) -> None:
+        """The third step of an advance, also when the request that began it was cancelled meanwhile."""
+        del self._steps[log]
+        if (error := future.exception()) is not None:
+            step.error = StorageError(f"the tree of {log.topic_partition} cannot be written: {error!r}")
+        tree.finish(step)
 
     async def _in_thread(self, work: Callable[..., _Result], *arguments: object) -> _Result:
+        return await asyncio.shield(self._submit(work, *arguments))
+
+    def _submit(self, work: Callable[..., _Result], *arguments: object) -> asyncio.Future[_Result]:
         """Run ``work`` to its end, even if the caller is cancelled: ``stop`` waits for it."""
         self._running += 1
         self._idle.clear()
         future = asyncio.get_running_loop().run_in_executor(None, work, *arguments)
         future.add_done_callback(self._ended)
-        return await asyncio.shield(future)
+        return future
 
     def _ended(self, _: object) -> None:
         self._running -= 1
@@ -132,7 +145,7 @@ class Trees:
 
         Raises RemoteError, ConfigError, StorageError.
         """
-        keys = self._keys.get()
+        keys = await self._in_thread(self._keys.get)
         self._tree_of(log)
         head = await self._advance(log, keep=True)
         origin = origin_of(keys[0].name, log.topic_partition, log.topic_id)
@@ -149,7 +162,8 @@ class Trees:
         if tree.head is None or not tile.exists_in(tree.head.size):
             return None
         async with self._reads:
-            return await self._in_thread(tree.read(tile).run)
+            read = tree.read(tile)
+            return await self._in_thread(read.run)
 
     async def find(self, log: PartitionLog, offset: int) -> FoundLeaf | None:
         """The leaf of the batch that holds ``offset``, or of the next one. Raises RemoteError, StorageError."""
@@ -169,8 +183,10 @@ class Trees:
 class SigningKeys:
     """The keys of a file, read again when it changes."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, data: Path) -> None:
+        """``data``: the data directory, in which the file must not be."""
         self._path = path
+        self._data = data
         self._seen: tuple[int, int, int] | None = None
         self._keys: list[SigningKey] = []
 
@@ -182,6 +198,11 @@ class SigningKeys:
                 "log's setting mainstem.signing.keys"
             )
         path = Path(self._path)
+        if path.resolve().is_relative_to(self._data.resolve()):
+            raise ConfigError(
+                f"the signing keys {path} are in the data directory, where a backup of the data takes them along: move "
+                "them elsewhere, and change the setting mainstem.signing.keys"
+            )
         try:
             stat = path.stat()
             seen = (stat.st_mtime_ns, stat.st_ino, stat.st_mode)

@@ -75,11 +75,10 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
             return _finish_once(stack, app, declared, ready["kafka"], json=json)
         if declared.views:
             stack.launch_views(app, ready["kafka"])
-        origins, tls = tuple(cors_origin or ()), (http_tls_cert, http_tls_key)
-        access = HttpAccess(http_tokens, origins, *tls, False, of_gateway, console_read_only, alert_webhook)
-        ready["http"] = stack.launch_gateway(
-            ready["kafka"], http, views=bool(declared.views), access=access, console=not no_console
-        )
+        web = (http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key)
+        access = HttpAccess(*web, settings=of_gateway, console_read_only=console_read_only, alert_webhook=alert_webhook)
+        views = bool(declared.views)
+        ready["http"] = stack.launch_gateway(ready["kafka"], http, views=views, access=access, console=not no_console)
         _wait_ready(stack, declared)
         say_ready(ready, as_json=json)
         stay_up(stack)

@@ -56,9 +56,8 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
         output = LogOutput.parse(log_format)
         address = http_for or stack.launch_log(listen, of_log, insecure=insecure, output=output)
         ready = {"kafka": address}
-        origins = tuple(cors_origin or ())
-        tls, only_reads = (http_tls_cert, http_tls_key), console_read_only
-        access = HttpAccess(http_tokens, origins, *tls, insecure, of_gateway, only_reads, alert_webhook)
+        web = (http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key)
+        access = HttpAccess(*web, insecure, of_gateway, console_read_only, alert_webhook)
         if registry is not None:
             ready["registry"] = stack.launch_registry(address, registry, access)
         if not no_http:

@@ -63,7 +63,7 @@ def prove(
         if match[3] is None:
             _write(output, log.tree(topic, partition).checkpoint())
             return DONE
-        proof = log.prove(topic, partition, int(match[3]), with_batch=not without_batch)
+        proof = log.tree(topic, partition).prove(int(match[3]), with_batch=not without_batch)
     if key is not None:
         proof.verify(_keys(key))
     if not proof.batch and not without_batch:

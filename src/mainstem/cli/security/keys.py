@@ -69,7 +69,7 @@ def retire(
     file: File = DEFAULT_FILE,
     json: options.Json = False,
 ) -> None:
-    """Remove an old key: it signs nothing any more, and what it has signed stays valid."""
+    """Remove an old key: it signs nothing from now on, and what it has signed stays valid."""
     from mainstem.tlog.key_file import retire_key
 
     retire_key(file, key_id)

@@ -55,7 +55,14 @@ class TreeReader:
         return self.resource(tile.path)
 
     def prove(self, offset: int, *, with_batch: bool = True) -> BatchProof:
-        """The proof that the batch which holds ``offset`` is in the log. Raises OffsetOutOfRangeError, ProofError."""
+        """The proof that the batch which holds ``offset`` is in the history; ``encode`` makes a file of it.
+
+        The node's public key is enough to verify it: ``proof.verify([key])``, or ``mainstem prove --verify``. Without
+        ``with_batch``, and where the batch was removed or compacted, the proof has only the batch's hash.
+
+        Raises OffsetOutOfRangeError (no batch with this offset was written), ProofError (what the log says does not fit
+        together: its history was changed), and as ``checkpoint``.
+        """
         note = self.checkpoint()
         checkpoint = unverified_checkpoint(note)
         found = self._ask(offset=offset)

@@ -32,7 +32,7 @@ def show(box: QueryBox, *, has_past: bool = True) -> None:
         editor = ui.textarea("One SELECT (Ctrl+Enter runs it)", value=f"SELECT * FROM {quoted} LIMIT 50")
         editor.props("dense outlined autogrow spellcheck=false").classes("grow editor")
         editor.on("keydown.ctrl.enter.prevent", ask)
-        columns = ui.element("div").classes("columns").props('aria-label="Columns"')
+        columns = ui.element("div").classes("columns").props('role=group aria-label="Columns"')
     link("Open in the SQL workbench", "/console/sql?" + urlencode({"view": box.view}))
 
     async def list_columns() -> None:

@@ -55,7 +55,6 @@ from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.recovery.node_checkpoint import NodeCheckpoint, PartitionOffsets
 from mainstem.log.recovery.partition_recovery import LastKnown, Partition, create_partition, open_partition
 from mainstem.log.segments.segment import SegmentContext
-from mainstem.log.verifiable.tree_files import TreeFiles
 from mainstem.model import TopicPartition
 
 _LOG: Final = logging.getLogger(__name__)
@@ -320,15 +319,6 @@ class LogDirectory:
         self._unmade.discard(topic_partition)
         self.features.attach(created)
         return created
-
-    def begin_tree(self, topic_partition: TopicPartition, topic_id: UUID) -> None:
-        """Before a topic becomes verifiable: let a partition's tree begin, where the partition has a directory already.
-
-        Raises StorageError.
-        """
-        path = self.path / partition_directory(topic_partition)
-        if self.disk.exists(path):
-            TreeFiles(self.disk, path, topic_id, topic_partition.partition).begin()
 
     def delete(self, *topic_partitions: TopicPartition) -> None:
         """Delete partitions: durable on return; their files go with the next checkpoint. Views of them stay valid.

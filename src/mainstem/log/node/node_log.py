@@ -18,12 +18,13 @@ from uuid import UUID
 from mainstem.clock import Clock
 from mainstem.errors import CorruptBatchError, StorageError, UnknownTopicError
 from mainstem.log.files.disk import Disk
-from mainstem.log.files.names import DELETED_DIRECTORY, STRAY_DIRECTORY
+from mainstem.log.files.names import DELETED_DIRECTORY, STRAY_DIRECTORY, partition_directory
 from mainstem.log.node.directory import LogDirectory
 from mainstem.log.node.metadata import METADATA_PARTITION, Metadata, TopicEntry
 from mainstem.log.partition.checkpoints import decode_uuid
 from mainstem.log.partition.config import MIRROR_OF, LogConfig
 from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.log.verifiable.tree_files import TreeFiles
 from mainstem.model import TopicPartition
 
 _METADATA_TOPIC_ID: Final = UUID(int=1)
@@ -132,15 +133,24 @@ class NodeLog:
         A topic that stops being a mirror is written with a leader epoch of its own, which no log used before.
         """
         config = LogConfig.of(configs, self.defaults)
-        former = self.metadata.topics.get(name)
-        if former is not None and MIRROR_OF in former.configs and not config.is_mirror:
+        self._maybe_begin_trees(name, config)
+        if MIRROR_OF in self.metadata.topic(name).configs and not config.is_mirror:
             self.directory.raise_leader_epoch(self.directory.leader_epoch + 1)
-        if config.mainstem_verifiable and former is not None:
-            for topic_partition in former.topic_partitions:
-                self.directory.begin_tree(topic_partition, former.topic_id)
         topic = self.metadata.set_topic_configs(name, configs)
         self._update(topic, config)
         return topic
+
+    def _maybe_begin_trees(self, name: str, config: LogConfig) -> None:
+        """Where a topic becomes verifiable, let its trees begin. Else a tree without files is one that was lost."""
+        former = self.metadata.topics.get(name)
+        if former is None or not config.mainstem_verifiable:
+            return
+        if not LogConfig.of(former.configs, self.defaults).mainstem_verifiable:
+            disk = self.directory.disk
+            for each in former.topic_partitions:
+                path = self.directory.path / partition_directory(each)
+                if disk.exists(path):  # else it begins with the partition
+                    TreeFiles(disk, path, former.topic_id, each.partition).begin()
 
     def set_defaults(self, defaults: Mapping[str, str]) -> None:
         """Let the node's values of topic configs be these from now on. Raises ConfigError."""

@@ -1,7 +1,8 @@
 """Reads a whole data directory, of a stopped or running log, and reports each damage: file, file position, offset.
 
 Every batch is verified by its checksum, and must follow the one before; index entries must point at batches; a seal
-must match its files; snapshots and checkpoints must be whole. Nothing is changed, and no lock is taken.
+must match its files; snapshots, checkpoints and the trees of verifiable topics must be whole. Nothing is changed, and
+no lock is taken.
 
 A running log grows meanwhile: bytes after the last whole batch of a partition's last segment are damage only if they
 are unchanged when they are read again. Files that retention or compaction has removed are skipped.
@@ -40,6 +41,7 @@ from mainstem.log.recovery.node_checkpoint import decode_node_checkpoint
 from mainstem.log.segments.batch_scan import Start, walk_past_damage
 from mainstem.log.segments.index_checksums import decode_seal
 from mainstem.log.segments.segment_indexes import SegmentIndexes
+from mainstem.log.verifiable.tree_files import STATE_FILE, TreeFiles
 
 _OFFSET_ENTRY: Final = struct.Struct(">II")
 _TIME_ENTRY: Final = struct.Struct(">qI")
@@ -191,6 +193,11 @@ class _Partition:
         topic_id = decode_partition_metadata(metadata)
         if topic_id is None:
             self._add(PARTITION_METADATA, None, None, "it is missing or not whole", loses_records=False)
+        else:
+            try:
+                TreeFiles(self._disk, self._path, topic_id, self._partition).verify()
+            except StorageError as error:
+                self._add(STATE_FILE, None, None, str(error), loses_records=True)
         epochs = read_file(self._disk, self._path / LEADER_EPOCH_CHECKPOINT)
         if epochs is not None and decode_leader_epochs(epochs) is None:
             self._add(LEADER_EPOCH_CHECKPOINT, None, None, "it is not whole", loses_records=False)

@@ -3,7 +3,7 @@
 Invariants:
 
 1. A leaf is made only of a batch below the recovery point: what no power cut can take. So a checkpoint never names what
-   is not on the disk. Leaves that a crash took are made again of the same batches, and are the same.
+   is not on the disk. Leaves that a crash took are computed from the same batches, and are the same.
 2. Up to ``kept_offset`` the leaves are durable themselves. No segment at or past it is removed, and no batch past it
    is compacted: what takes batches waits for their leaves.
 3. Leaves are only ever added. A tree whose files are damaged or missing has a ``failure`` and signs nothing.
@@ -20,7 +20,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mainstem.errors import CorruptBatchError, DamagedTreeError, MainstemError
+from mainstem.errors import CorruptBatchError, DamagedTreeError, MainstemError, StorageError
 from mainstem.log.files.disk import Disk
 from mainstem.log.verifiable.stored_batches import Span, close_spans, open_spans, read_batches
 from mainstem.log.verifiable.tree_files import TreeFiles
@@ -112,6 +112,14 @@ class PartitionTree:
     def head(self) -> TreeHead | None:
         """The tree as it is; None while it is not loaded, or failed."""
         return self._head if self.failure is None else None
+
+    def require_head(self) -> TreeHead:
+        """The tree as it is. Raises DamagedTreeError; StorageError when it is not loaded, as the disk failed."""
+        if self.failure is not None:
+            raise DamagedTreeError(self.failure)
+        if self._head is None:
+            raise StorageError(f"the tree of {self._log.topic_partition} cannot be read now: try again later")
+        return self._head
 
     @property
     def is_behind(self) -> bool:
@@ -216,8 +224,7 @@ class PartitionTree:
 
         Raises StorageError, CorruptBatchError.
         """
-        head = self.head
-        assert head is not None
+        head = self.require_head()
         assert tile.exists_in(head.size)
         if tile.level != ENTRIES:
             return TileRead(self._files, head, tile)
@@ -234,9 +241,9 @@ class PartitionTree:
 
     def find(self, offset: int) -> FoundLeaf | None:
         """The leaf of the batch that holds ``offset``, or of the next one. Raises StorageError."""
-        assert self.head is not None
-        index = self._files.find(offset, self.head.size)
-        return FoundLeaf(index, self._files.entries(index, index + 1)[0]) if index < self.head.size else None
+        size = self.require_head().size
+        index = self._files.find(offset, size)
+        return FoundLeaf(index, self._files.entries(index, index + 1)[0]) if index < size else None
 
 
 class FoundLeaf(NamedTuple):
@@ -249,7 +256,7 @@ class FoundLeaf(NamedTuple):
 class TileRead:
     """A read of one tile. Of a bundle the last ``stored`` entries are compared with the batches of ``spans``.
 
-    So whoever checks a served log checks the stored batches, and not only what was kept of them.
+    So a check of a served log is a check of the stored batches, and not only of what was kept of them.
     """
 
     def __init__(

@@ -6,7 +6,7 @@
 * ``tree-state``: size and root, as the text of a checkpoint whose origin is the topic's id and the partition.
 
 Contract: what the first ``size`` leaves of a state need was synced before the state was written, and never changes
-afterwards; what lies behind in the files is leaves that the state does not count yet, or what a crash left of them. So
+afterwards; the bytes after them are leaves that the state does not count yet, or what a crash left of them. So
 after a power cut the tree is that of the state. ``load`` proves the right edge of the tree and the last entry against
 the state's root; ``tile`` proves each tile that it returns. Damage is a DamagedTreeError that names the file: never a
 hash or a root of other leaves.
@@ -166,6 +166,18 @@ class TreeFiles:
         if len(hashes) != (end - start) * HASH_BYTES:
             raise self._damaged(f"{HASHES_FILE}0", "it is too short")
         return found
+
+    def verify(self) -> None:
+        """Prove all of the durable tree: state, tiles and entries. Raises StorageError at the first damage."""
+        state = self.load()
+        level = 0
+        while state is not None and (count := count_at(level, state.size)) > 0:
+            for number in range(-(-count // TILE_WIDTH)):
+                tile = tile_in(level, number, state.size)
+                self.tile(tile, state.size, state.root)
+                if level == 0:
+                    self.entries(tile.first, tile.first + tile.width)
+            level += 1
 
     def leaf(self, index: int) -> Leaf:
         """One leaf, proven by its hash. Raises StorageError."""

@@ -87,6 +87,9 @@ class LetterWriter:
             except MainstemError as error:
                 self.failed += count
                 _LOG.warning("%s: %d dead letters could not be written: %s", key.text, count, error)
+            except Exception:  # noqa: BLE001 - whatever it is, the record must not hold up its partition
+                self.failed += count
+                _LOG.exception("%s: %d dead letters could not be written", key.text, count)
         done(runs)
 
     async def _write_letters(self, key: ShareKey, runs: Sequence[Run], settings: LetterSettings) -> None:

@@ -58,6 +58,10 @@ sink-kills: $(READY) ## Kill a sink's host a hundred times in each database (ARG
 mirror-kills: $(READY) ## Kill a mirror, its source and its target two hundred times (MAINSTEM_MIRROR_KILLS=50 for fewer)
 	@MAINSTEM_MIRROR_KILLS=$${MAINSTEM_MIRROR_KILLS:-200} exec $(BIN)/python -m pytest -q --timeout 7200 tests/mirror/test_kills.py $(ARGS)
 
+.PHONY: mirror-history
+mirror-history: $(READY) ## Judge what clients see of a mirror that is promoted, as planned and of a lost source, for ten minutes (MAINSTEM_HISTORY_S=20)
+	@MAINSTEM_HISTORY_S=$${MAINSTEM_HISTORY_S:-300} exec $(BIN)/python -m pytest -q --timeout 7200 tests/mirror/test_history.py $(ARGS)
+
 .PHONY: tree-cuts
 tree-cuts: $(READY) ## Cut the power of 1,000 histories of a verifiable topic, and see that no checkpoint was ahead
 	@MAINSTEM_TREE_SEEDS=$${MAINSTEM_TREE_SEEDS:-1000} exec $(BIN)/python -m pytest -q tests/log/test_simulation_verifiable.py $(ARGS)

@@ -22,6 +22,7 @@ from mainstem.durable_files import (
     remove_directory,
     remove_file,
     replace_file,
+    unfinished_directory,
 )
 from mainstem.errors import DirectoryLockedError, StorageError
 from mainstem.gateway.access.tokens import Grants, new_token, write_tokens
@@ -353,7 +354,10 @@ def test_only_this_module_the_disk_port_and_the_lake_sync_and_lock() -> None:
     pattern = re.compile(
         r"os\.(replace|rename|fsync|fdatasync)\(|(?<!disk)\.rename\(|fcntl\.(flock|lockf)\(|open\([^)]*O_DIRECTORY"
     )
-    own = {"spark/tasks/local_segments.py"}  # reads a directory of the log by its descriptor
+    own = {
+        "kafka_directory/stopped_kafka.py",  # the lock is Kafka's
+        "spark/tasks/local_segments.py",  # reads a directory of the log by its descriptor
+    }
     found = {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if pattern.search(path.read_text())}
     assert found - own <= allowed
 
@@ -361,9 +365,10 @@ def test_only_this_module_the_disk_port_and_the_lake_sync_and_lock() -> None:
 def test_who_replaces_a_file_of_the_machine_always_waits_until_it_is_durable() -> None:
     users = {path: text for path in SOURCE.rglob("*.py") if "LOCAL_FILES" in (text := path.read_text())}
     assert len(users) > 5
-    counted_anew = {"node/supervisor.py", "spark/checkpoints/nulled_values.py"}  # counts since the last start
+    counted_anew = {"backup/status.py", "node/supervisor.py", "spark/checkpoints/nulled_values.py"}  # since the start
+    synced_as_a_whole = {"backup/restore.py"}  # by put_in_place
     unsynced = {str(path.relative_to(SOURCE)) for path, text in users.items() if "sync=False" in text}
-    assert unsynced == counted_anew
+    assert unsynced == counted_anew | synced_as_a_whole
 
 
 def test_a_lock_says_which_process_holds_it_and_ends_with_that_process(tmp_path: Path) -> None:
@@ -424,3 +429,30 @@ def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
         data = Path("/")
     with pytest.raises(StorageError, match="belongs to user"):
         private_directory(data, marker="mine")
+
+
+def test_an_unfinished_directory_is_new_and_goes_when_its_making_fails(tmp_path: Path) -> None:
+    path = tmp_path / "making"
+    (path / "left").mkdir(parents=True)
+    (path / "left" / "file").write_bytes(b"half")
+    (path / "link").symlink_to(tmp_path)
+    with pytest.raises(FileNotFoundError), unfinished_directory(path):
+        (path / "left" / "file").read_bytes()
+    assert list(tmp_path.iterdir()) == []
+    with unfinished_directory(path):
+        (path / "file").write_bytes(b"whole")
+        put_in_place(path, tmp_path / "made")
+    assert [each.name for each in tmp_path.rglob("*")] == ["made", "file"]
+
+
+def test_an_unfinished_directory_is_of_one_process(tmp_path: Path) -> None:
+    path = tmp_path / "making"
+    with unfinished_directory(path):
+        (path / "file").write_bytes(b"of the first")
+        with pytest.raises(DirectoryLockedError, match="being written by another process"), unfinished_directory(path):
+            raise AssertionError
+        assert (path / "file").read_bytes() == b"of the first"
+        put_in_place(path, tmp_path / "made")
+        with pytest.raises(StorageError, match="cannot rename"), unfinished_directory(path):
+            put_in_place(path, tmp_path / "made")
+    assert (tmp_path / "made" / "file").read_bytes() == b"of the first"

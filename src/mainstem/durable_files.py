@@ -144,6 +144,54 @@ def put_in_place(source: Path, target: Path) -> None:
     sync_directory(target.parent)
 
 
+@contextmanager
+def unfinished_directory(path: Path) -> Iterator[Path]:
+    """A new and empty directory at ``path``, for what gets its name by ``put_in_place``; removed where the block fails.
+
+    What a killed process left there goes first. One process at a time: it is locked for as long as the block takes, so
+    no other one writes into it, or removes it. Raises DirectoryLockedError, StorageError.
+    """
+    make_directory(path.parent)
+    with _as_storage_error("make the directory", path):
+        path.mkdir(mode=OWNER_ONLY_DIRECTORY, exist_ok=True)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _lock_unfinished(path, descriptor)
+        with _as_storage_error("empty", path):
+            for each in path.iterdir():
+                if each.is_dir() and not each.is_symlink():
+                    shutil.rmtree(each)
+                else:
+                    each.unlink()
+            path.chmod(OWNER_ONLY_DIRECTORY)
+        try:
+            yield path
+        except (Exception, KeyboardInterrupt):
+            if _is_at(path, descriptor):
+                shutil.rmtree(path, ignore_errors=True)
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _lock_unfinished(path: Path, descriptor: int) -> None:
+    in_use = f"{path} is being written by another process: wait until it has ended, or name another place"
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise DirectoryLockedError(in_use) from error
+    except OSError as error:
+        raise StorageError(f"cannot lock {path}: {error.strerror or error}") from error
+    if not _is_at(path, descriptor):  # it got its name, or was removed, before it was locked here
+        raise DirectoryLockedError(in_use)
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    with suppress(OSError):
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    return False
+
+
 def remove_directory(path: Path, aside: Path) -> None:
     """Remove a directory as a whole: it durably has the name ``aside`` before the first of its files goes.
 

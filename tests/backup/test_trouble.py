@@ -18,7 +18,8 @@ from mainstem.backup.stores.opening import open_store
 from mainstem.backup.verification import verify_backup
 from mainstem.client.log import Log
 from mainstem.clock import SystemClock
-from mainstem.errors import ConfigError, DirectoryLockedError, InputError, StorageError
+from mainstem.durable_files import unfinished_directory
+from mainstem.errors import ConfigError, DirectoryLockedError, InputError, MainstemError, StorageError
 from mainstem.testing import ManualClock
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.backup.support import FailingStore, backed_up, backup_of, flip_bit, once, require_sound, restored, values
@@ -116,6 +117,34 @@ def test_a_restore_takes_an_empty_target_alone(broker: EmbeddedBroker, tmp_path:
     (tmp_path / "empty").mkdir()
     restored(url, tmp_path / "empty")
     assert not (tmp_path / "empty.restoring").exists()
+
+
+def test_two_restores_into_one_place_do_not_mix(broker: EmbeddedBroker, log: Log, tmp_path: Path) -> None:
+    url = str(tmp_path / "copies")
+    log.create_topic("orders", partitions=1)
+    backed_up(broker.directory, url, log.append_many("orders", ["one"]))
+    with unfinished_directory(tmp_path / "restored.restoring"):  # as the first one has it
+        (tmp_path / "restored.restoring" / "file").write_bytes(b"of the first")
+        with pytest.raises(DirectoryLockedError, match="being written by another process"):
+            restored(url, tmp_path / "restored")
+        assert (tmp_path / "restored.restoring" / "file").exists()
+
+
+def test_a_backup_that_runs_refuses_another_log_in_its_directory(tmp_path: Path) -> None:
+    """As after a restore into the place of a lost directory, or an adoption, while the process went on."""
+    data, url = tmp_path / "data", str(tmp_path / "copies")
+    with EmbeddedBroker(data) as running, Log(running.bootstrap) as client:
+        client.create_topic("orders", partitions=1)
+        backed_up(data, url, client.append_many("orders", ["one"]))
+    with backup_of(data, url) as backup:
+        point = backup.round()
+        restored(url, tmp_path / "restored")
+        for each in (tmp_path / "restored").iterdir():
+            if each.is_file():
+                each.replace(data / each.name)
+        with pytest.raises(MainstemError, match="holds the backup of another log"):
+            backup.round()
+    assert ManifestReader(open_store(url)).newest().number == point
 
 
 def test_an_interrupted_restore_leaves_nothing_under_the_name(broker: EmbeddedBroker, log: Log, tmp_path: Path) -> None:

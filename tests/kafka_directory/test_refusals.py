@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mainstem.clock import SystemClock
+from mainstem.durable_files import unfinished_directory
 from mainstem.kafka_directory import adoption, graduation
 from mainstem.kafka_directory.adoption import adopt, plan_adoption
 from mainstem.kafka_directory.graduation import GRADUATION, commit, graduate, plan_graduation
@@ -100,6 +101,32 @@ def test_a_target_with_anything_in_it_is_refused(data: Path, tmp_path: Path, com
 
 def test_a_target_inside_the_log_is_refused(data: Path, commands: Commands) -> None:
     assert "lies in the data directory" in error_of(commands, "graduate", "--data", str(data), "--to", str(data / "k"))
+
+
+def test_two_runs_to_one_place_do_not_mix(data: Path, tmp_path: Path, commands: Commands) -> None:
+    append(tmp_path / "other", 3)
+    with unfinished_directory(tmp_path / "new.graduating"):  # as the first run has it
+        text = error_of(commands, "graduate", "--data", str(tmp_path / "other"), "--to", str(tmp_path / "new"))
+    assert "is being written by another process" in text
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_empty_working_directory_is_a_target(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("kafka", "back"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "kafka")
+    graduate(data, Path())
+    monkeypatch.chdir(tmp_path / "back")
+    adopt(tmp_path / "kafka", Path())
+    append(tmp_path / "back", 1)
+
+
+def test_a_verifiable_topic_says_that_its_history_ends(data: Path, tmp_path: Path) -> None:
+    node = NodeLog.open(OsDisk(), SystemClock(), tmp_path / "ledgers", {})
+    node.create_topic("ledger", 1, {"mainstem.verifiable": "true"})
+    node.close()
+    notes = plan_graduation(tmp_path / "ledgers", tmp_path / "kafka").report.notes
+    assert "keep the last checkpoint" in next(note.instead for note in notes if "mainstem.verifiable" in note.what)
 
 
 def test_what_a_killed_run_left_is_replaced(data: Path, tmp_path: Path) -> None:

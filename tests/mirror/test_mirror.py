@@ -158,7 +158,7 @@ def test_two_mirrors_of_the_same_logs_do_no_harm(source: LogProcess, target: Log
         mirrors = [Mirror(link, QUICK, lambda _: None) for link in (one, other)]
         for mirror in mirrors:
             mirror.begin()
-        for number in range(8):
+        for number in range(4):
             writing.produce(source.bootstrap, "two", 40, begin=40 * number)
             for mirror in mirrors:
                 mirror.round()

@@ -49,19 +49,19 @@ def test_there_and_back_with_a_client_that_goes_along(a: LogProcess, b: LogProce
         mirror.wait_ready()
         with linked(a.bootstrap, b.bootstrap) as link:
             done = promote(link, _quiet, 30)
-        assert mirror.wait() == 1
+        assert dict(done.promotion.position) == ends(a.bootstrap, tps) == ends(b.bootstrap, tps)
+        with WireClient(b.bootstrap) as client:
+            (known,) = promotions(client).values()
+            assert known == done.promotion
+        epochs = _epochs(b)
+        writing.produce(b.bootstrap, "t", 40, begin=40)
+        writing.transactions(b.bootstrap, "t", 4, "app")
+        assert _epochs(b) == epochs
+        assert not _accepts(a, "t"), "the former source is closed"
+        copy_all(b.bootstrap, a.bootstrap, "t")
+        assert_same(b.bootstrap, a.bootstrap, "t", 2)
+        assert mirror.wait() == 1  # it looks at the topics every ten seconds
         assert "was promoted" in mirror.text
-    assert dict(done.promotion.position) == ends(a.bootstrap, tps) == ends(b.bootstrap, tps)
-    with WireClient(b.bootstrap) as client:
-        (known,) = promotions(client).values()
-        assert known == done.promotion
-    epochs = _epochs(b)
-    writing.produce(b.bootstrap, "t", 40, begin=40)
-    writing.transactions(b.bootstrap, "t", 4, "app")
-    assert _epochs(b) == epochs
-    assert not _accepts(a, "t"), "the former source is closed"
-    copy_all(b.bootstrap, a.bootstrap, "t")
-    assert_same(b.bootstrap, a.bootstrap, "t", 2)
     with linked(b.bootstrap, a.bootstrap, "t") as link:
         assert losses_are_refused_or_none(link) == []
         promote(link, _quiet, 30)

@@ -11,11 +11,11 @@ import pytest
 from mainstem.broker.security.local_users import local_credentials
 from mainstem.client.security import Security
 from mainstem.client.wire.cluster.cluster import LATEST, WireClient
-from mainstem.client.wire.cluster.topics import create_topic, set_topic_configs
+from mainstem.client.wire.cluster.topics import create_topic, delete_topic, set_topic_configs
 from mainstem.errors import AuthorizationError, InputError, MirrorRefusedError
 from mainstem.mirror.copying import Copying
 from mainstem.mirror.link import MIRROR_OF, Link
-from mainstem.mirror.mirror import Mirror
+from mainstem.mirror.mirror import Mirror, MirrorOptions
 from mainstem.mirror.rate import RateLimit, parse_rate
 from mainstem.model import TopicPartition
 from mainstem.protocol.scram import MECHANISMS, make_credential
@@ -24,6 +24,7 @@ from tests.broker.harness import LogProcess, running
 from tests.cli.commands import Commands
 from tests.mirror import writing
 from tests.mirror.pairs import QUICK, assert_same, copy_all, ends
+from tests.support.eventually import eventually
 from tests.support.ports import free_port
 
 
@@ -62,13 +63,30 @@ def test_a_source_that_was_recreated(source: LogProcess, target: LogProcess) -> 
     writing.produce(source.bootstrap, "recreated", 10)
     copy_all(source.bootstrap, target.bootstrap, "recreated")
     with WireClient(source.bootstrap) as client:
-        from mainstem.client.wire.cluster.topics import delete_topic
-
         delete_topic(client, "recreated")
         create_topic(client, "recreated", partitions=1)
     with pytest.raises(MirrorRefusedError, match="deleted and recreated at the source"):
         copy_all(source.bootstrap, target.bootstrap, "recreated")
     assert len(writing.read(target.bootstrap, "recreated")) == 10
+
+
+def test_a_source_that_is_recreated_while_the_mirror_runs(source: LogProcess, target: LogProcess) -> None:
+    """Its records never get into the copy, also before the next look at the topics."""
+    writing.produce(source.bootstrap, "recreated-later", 3)
+    with Link(WireClient(source.bootstrap), WireClient(target.bootstrap), "recreated-later") as link:
+        mirror = Mirror(link, MirrorOptions(topics_every_s=600, groups_every_s=600), lambda _: None)
+        try:
+            mirror.begin()
+            eventually(lambda: mirror.round() or mirror.state().copied_bytes, "the copy is there")
+            with WireClient(source.bootstrap) as client:
+                delete_topic(client, "recreated-later")
+                create_topic(client, "recreated-later", partitions=1)
+            writing.produce(source.bootstrap, "recreated-later", 9, begin=100)
+            eventually(lambda: mirror.round() or mirror.state().set_aside, "the topic is set aside")
+            assert "was deleted and recreated at" in mirror.state().set_aside["recreated-later"]
+        finally:
+            mirror.close()
+    assert len(writing.read(target.bootstrap, "recreated-later")) == 3
 
 
 @pytest.mark.parametrize("wrong", ["source", "target"])

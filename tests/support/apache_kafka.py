@@ -141,6 +141,7 @@ class ApacheKafka:
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
+            "log.cleaner.backoff.ms": "200",
         }
         settings.update({name.replace("_", "."): value for name, value in self._configs.items()})
         return "".join(f"{name}={value}\n" for name, value in settings.items())

@@ -21,15 +21,28 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
 
-from mainstem.backup.catalog import ManifestEntry, PartitionEnd, PartitionKey, StoredFile, StoredPiece, key_of
+from mainstem.backup.catalog import TREE, ManifestEntry, PartitionEnd, PartitionKey, StoredFile, StoredPiece, key_of
 from mainstem.backup.manifest import Manifest
 from mainstem.backup.pieces import PIECE_BYTES_MAX, PieceWriter
 from mainstem.backup.retention import Keeper
-from mainstem.backup.source import ChangedError, DataDirectory, Listing, Moment, OpenFile, Proven, opened, prove
+from mainstem.backup.source import (
+    ChangedError,
+    DataDirectory,
+    Listing,
+    Moment,
+    OpenFile,
+    Proven,
+    kept_leaves,
+    opened,
+    prove,
+)
+from mainstem.errors import DamagedTreeError
 from mainstem.log.files.names import LOG, SNAPSHOT, offset_file
 from mainstem.log.partition.checkpoints import encode_uuid
 from mainstem.log.recovery.node_checkpoint import PartitionOffsets
+from mainstem.log.verifiable.tree_files import ENTRIES_FILE
 from mainstem.model import TopicPartition
+from mainstem.tlog.leaf import LEAF_BYTES
 
 _ROUND_BYTES: Final = 256 << 20
 _ROUND_S: Final = 10.0
@@ -162,6 +175,7 @@ class _Round:
         for base in known.keys() - listing.segments.keys():
             self._put(key, replace(known[base], removed=self.entry.number))
         self._take_snapshot(key, listing, offsets.recovery_point)
+        self._take_tree(key, listing)
         return PartitionEnd(
             topic_id,
             max(offsets.log_start_offset, bases[0]),
@@ -278,3 +292,33 @@ class _Round:
                 self._put(key, StoredFile(offset, SNAPSHOT, self.entry.number, "", offset, None, pieces))
         for offset in known.keys() - set(wanted):
             self._put(key, replace(known[offset], removed=self.entry.number))
+
+    # The trees of verifiable topics
+
+    def _take_tree(self, key: PartitionKey, listing: Listing) -> None:
+        """Store the leaves that are new. They are read after the segments: what took batches had kept their leaves.
+
+        Leaves that are damaged are left as they are stored.
+        """
+        try:
+            count = kept_leaves(listing.directory)
+        except DamagedTreeError as error:
+            self._on_damage(f"{error}; the backup keeps the leaves that it has")
+            return
+        if count is None:
+            return
+        stored = self._state.current(key, TREE).get(0)
+        if count == 0:
+            if stored is None:
+                self._put(key, StoredFile(0, TREE, self.entry.number, "", 0))
+            return
+        with opened(listing.directory / ENTRIES_FILE) as file:
+            if stored is not None and stored.pieces and not file.identity.is_in(stored.identity):
+                stored = self._same_or_replaced(key, stored, file)
+            stored = stored or StoredFile(0, TREE, self.entry.number, "", 0)
+            pieces = list(stored.pieces)
+            if count * LEAF_BYTES > stored.size_bytes:
+                pieces += self.writer.add_file(file, stored.size_bytes, count * LEAF_BYTES)
+            changed = replace(stored, identity=file.identity.text(closed=False), pieces=self._merged(file, pieces))
+        if changed != self._state.files.get(key, {}).get(changed.name):
+            self._put(key, changed)

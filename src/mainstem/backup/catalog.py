@@ -1,7 +1,8 @@
 """The content of a backup, as values: the partitions at each point in time, and the files with their pieces.
 
 A *point* is a moment of the log: for each partition up to where it goes. A *stored file* is one generation of a
-``.log`` or ``.snapshot`` file, in pieces; it belongs to the points from ``added`` on, before ``removed``.
+``.log`` or ``.snapshot`` file, or of the leaves of a verifiable partition, in pieces; it belongs to the points from
+``added`` on, before ``removed``.
 A point names no pieces: it takes the files of its number and cuts the last one at ``end_position``. So pieces can be
 merged without touching any point.
 
@@ -23,6 +24,8 @@ from mainstem.model import TopicPartition
 from mainstem.record.checksum import crc32c
 
 VERSION: Final = 1
+TREE: Final = ".tree"
+"""The suffix of a partition's leaves, of offset 0: all hashes of its tree are computed from them."""
 _MAGIC: Final = b"MSBK1 %08x\n"
 _MAGIC_BYTES: Final = len(b"MSBK1 00000000\n")
 PartitionKey: TypeAlias = str
@@ -150,6 +153,10 @@ class BackupState:
         segments = sorted((f for f in files if f.suffix == LOG and f.offset <= end.last_base), key=lambda f: f.offset)
         snapshots = [f for f in files if f.suffix == SNAPSHOT and f.offset <= end.end_offset]
         return segments, max(snapshots, key=lambda f: f.offset, default=None)
+
+    def tree_at(self, key: PartitionKey, number: int) -> StoredFile | None:
+        """The leaves of a verifiable partition at a point; also later ones, which the point's end cuts off."""
+        return next((f for f in self.files.get(key, {}).values() if f.suffix == TREE and f.is_of(number)), None)
 
     def all_files(self) -> Iterator[tuple[PartitionKey, StoredFile]]:
         """Each file that any point needs."""

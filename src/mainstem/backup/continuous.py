@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from mainstem.backup.backup_round import BackupRounds, MoreToStoreError
-from mainstem.backup.manifest import ROOT, BackupTakenError, Manifest, Root, new_writer
+from mainstem.backup.manifest import ROOT, BackupTakenError, LogIdentity, Manifest, Root, new_writer
 from mainstem.backup.retention import Keeper
 from mainstem.backup.source import ChangedError, DataDirectory, NoLogYetError
 from mainstem.backup.status import BackupStatus
@@ -73,6 +73,7 @@ class Backup:
         self._keeper = Keeper(self._clock, options.keep_s)
         self._stopping = threading.Event()
         self._rounds: BackupRounds | None = None
+        self._claimed_for: LogIdentity | None = None
         self._lock: DirectoryLock | None = None
         self._is_probed = False
 
@@ -126,6 +127,8 @@ class Backup:
 
         A round begins again as long as the log changes its files meanwhile.
         """
+        if self._rounds is not None and self._directory.source() != self._claimed_for:
+            self._let_go()  # another log came into the directory: it may not write there
         rounds = self._rounds or self._claimed()
         for _ in range(_CHANGED_TRIES):
             held_ms = self._clock.time_ms()
@@ -157,6 +160,7 @@ class Backup:
         last = self._last_writer()
         replace_file(LOCAL_FILES, self._run / _WRITERS, "\n".join([*last, writer]).encode())
         manifest = Manifest.claim(self._store, source, writer)
+        self._claimed_for = source
         self._rounds = BackupRounds(self._directory, manifest, self._keeper, self._damaged)
         return self._rounds
 

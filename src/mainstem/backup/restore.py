@@ -2,7 +2,8 @@
 
 The directory is written under another name beside its place, and gets its name when all of it is durable: a restore
 that is interrupted leaves nothing under the name. What is derived (indexes, seals, view stores, the key index) is left
-to be rebuilt. The log starts on it as after a power cut at the point: open transactions are aborted or ended as their
+to be rebuilt. The tree of a verifiable partition is computed from its leaves: the log may lack some of their batches.
+The log starts on it as after a power cut at the point: open transactions are aborted or ended as their
 coordinator's records say, and all partitions are led with a later leader epoch than any that the backup has seen.
 
 The new directory gets an id of its own, so it can never write into the backup that it came from.
@@ -10,8 +11,7 @@ The new directory gets an id of its own, so it can never write into the backup t
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,8 +22,9 @@ from mainstem.backup.manifest import ManifestReader
 from mainstem.backup.moments import ends_of, point_at
 from mainstem.backup.stored_files import stretches
 from mainstem.backup.stores.store import ObjectMissingError, ObjectStore
-from mainstem.durable_files import LOCAL_FILES, make_directory, private_directory, put_in_place, replace_file
+from mainstem.durable_files import LOCAL_FILES, put_in_place, replace_file, unfinished_directory
 from mainstem.errors import InputError, StorageError
+from mainstem.log.files.disk import OsDisk
 from mainstem.log.files.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG,
@@ -43,8 +44,12 @@ from mainstem.log.partition.checkpoints import (
 )
 from mainstem.log.partition.leader_epochs import EpochEntry
 from mainstem.log.recovery.node_checkpoint import NodeCheckpoint, PartitionOffsets, encode_node_checkpoint
+from mainstem.log.verifiable.tree_files import TreeFiles
 from mainstem.model import Position, TopicPartition
+from mainstem.tlog.leaf import LEAF_BYTES, decode_leaf
+from mainstem.tlog.merkle import EMPTY_ROOT
 
+_LEAVES_A_WRITE: Final = 4096
 _RESTORING: Final = ".restoring"
 _EPOCHS_AHEAD: Final = 16
 """Starts of the lost log after its last point, at most: their leader epochs must not come again."""
@@ -104,19 +109,14 @@ class _Restore:
         self._size_bytes = 0
 
     def run(self, tell: Callable[[str], None]) -> Restored:
-        if self._making.exists():
-            shutil.rmtree(self._making)
-        make_directory(self._making.parent)
-        private_directory(self._making)
-        try:
-            for topic_partition, end in self._chosen.ends.items():
-                self._partition(topic_partition, end)
-            self._node_files()
+        with unfinished_directory(self._making):
+            try:
+                for topic_partition, end in self._chosen.ends.items():
+                    self._partition(topic_partition, end)
+                self._node_files()
+            except OSError as error:
+                raise StorageError(f"cannot write {self._making}: {error.strerror or error}") from error
             put_in_place(self._making, self._target)
-        except OSError as error:
-            raise StorageError(f"cannot write {self._making}: {error.strerror or error}") from error
-        finally:
-            shutil.rmtree(self._making, ignore_errors=True)
         chosen = self._chosen
         return Restored(
             chosen.number,
@@ -145,6 +145,10 @@ class _Restore:
         self._small(directory / LEADER_EPOCH_CHECKPOINT, epochs)
         topic_id = decode_uuid(end.topic_id) if end.topic_id else None
         self._small(directory / PARTITION_METADATA, encode_partition_metadata(topic_id or UUID(int=0)))
+        leaves = self._newest.tree_at(key, self._chosen.number)
+        if leaves is not None:
+            files = TreeFiles(OsDisk(), directory, topic_id or UUID(int=0), topic_partition.partition)
+            _write_tree(files, (data for _, data in stretches(self._store, leaves, leaves.size_bytes)), end.end_offset)
 
     def _write(self, path: Path, data: object) -> None:
         with path.open("xb") as file:
@@ -176,3 +180,20 @@ class _Restore:
         }
         checkpoint = NodeCheckpoint(self._newest.leader_epoch + _EPOCHS_AHEAD, partitions)
         self._small(self._making / NODE_CHECKPOINT, encode_node_checkpoint(checkpoint))
+
+
+def _write_tree(files: TreeFiles, stored: Iterable[bytes], end_offset: int) -> None:
+    """Write the tree of the leaves before ``end_offset``. Raises StorageError."""
+    size, data = 0, b""
+    for stretch in stored:
+        data += stretch
+        whole = len(data) - len(data) % LEAF_BYTES
+        entries = [data[at : at + LEAF_BYTES] for at in range(0, whole, LEAF_BYTES)]
+        data = data[whole:]
+        kept = [each for each in entries if decode_leaf(each).last_offset < end_offset]
+        for at in range(0, len(kept), _LEAVES_A_WRITE):
+            files.append(size + at, kept[at : at + _LEAVES_A_WRITE])
+        size += len(kept)
+        if len(kept) < len(entries):
+            break
+    files.write_state(size, files.root(size) if size else EMPTY_ROOT)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mainstem.backup.manifest import LogIdentity
-from mainstem.errors import StorageError, UnavailableError
+from mainstem.errors import DamagedTreeError, ProofError, StorageError, UnavailableError
 from mainstem.log.cleaning.compaction_job import SWAP
 from mainstem.log.files.names import (
     LEADER_EPOCH_CHECKPOINT,
@@ -41,8 +41,10 @@ from mainstem.log.partition.checkpoints import (
 )
 from mainstem.log.recovery.node_checkpoint import NodeCheckpoint, decode_node_checkpoint
 from mainstem.log.segments.batch_scan import Start, walk_past_damage
+from mainstem.log.verifiable.tree_files import STATE_FILE
 from mainstem.model import TopicPartition
 from mainstem.record.checksum import crc32c
+from mainstem.tlog.checkpoints import parse_checkpoint
 
 _READ_BYTES: Final = 4 << 20
 
@@ -226,6 +228,18 @@ def _read(path: Path) -> bytes | None:
     with suppress(FileNotFoundError):
         return path.read_bytes()
     return None
+
+
+def kept_leaves(directory: Path) -> int | None:
+    """How many leaves of a partition's tree are durable and stay as they are; None where it has no tree.
+
+    Raises DamagedTreeError.
+    """
+    data = _read(directory / STATE_FILE)
+    try:
+        return None if data is None else parse_checkpoint(data).size
+    except ProofError as error:
+        raise DamagedTreeError(f"{directory / STATE_FILE} is damaged: {error}") from error
 
 
 class Proven(NamedTuple):

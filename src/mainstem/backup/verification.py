@@ -14,16 +14,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from mainstem.backup.catalog import BackupState, PartitionKey, StoredFile, key_of
+from mainstem.backup.catalog import TREE, BackupState, PartitionKey, StoredFile, key_of
 from mainstem.backup.manifest import ManifestReader
 from mainstem.backup.moments import points
 from mainstem.backup.stored_files import DamagedObjectError, StoredReader, stretches
 from mainstem.backup.stores.store import ObjectMissingError, ObjectStore
-from mainstem.errors import CorruptBatchError
+from mainstem.errors import CorruptBatchError, ProofError
 from mainstem.log.files.names import LOG, offset_file, partition_directory
 from mainstem.log.partition.producer_snapshot import SnapshotError, decode_snapshot, owner_of
 from mainstem.log.segments.batch_scan import Start, walk_past_damage
 from mainstem.model import TopicPartition
+from mainstem.tlog.leaf import LEAF_BYTES, decode_leaf
 
 _TRIES: Final = 3
 
@@ -105,9 +106,23 @@ class _Verification:
             self._verify_segment(key, file)
             return
         data = b"".join(stretch for _, stretch in stretches(self._store, file, file.size_bytes))
+        if file.suffix == TREE:
+            self._verify_leaves(key, file, data)
+            return
         try:
             decode_snapshot(data, file.offset, *owner_of(data))
         except SnapshotError as error:
+            self._damage(key, file, str(error))
+
+    def _verify_leaves(self, key: PartitionKey, file: StoredFile, data: bytes) -> None:
+        next_offset = 0
+        try:
+            for at in range(0, len(data), LEAF_BYTES):
+                leaf = decode_leaf(data[at : at + LEAF_BYTES])
+                if leaf.base_offset < next_offset:
+                    raise ProofError(f"the leaf of offset {leaf.base_offset} comes after that of {next_offset - 1}")
+                next_offset = leaf.last_offset + 1
+        except ProofError as error:
             self._damage(key, file, str(error))
 
     def _verify_segment(self, key: PartitionKey, file: StoredFile) -> None:

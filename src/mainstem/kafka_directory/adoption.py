@@ -18,12 +18,11 @@ from uuid import uuid4
 
 from mainstem.clock import SystemClock
 from mainstem.durable_files import (
-    OWNER_ONLY_DIRECTORY,
-    make_directory,
     put_in_place,
     remove_file,
     sync_directory,
     sync_tree,
+    unfinished_directory,
 )
 from mainstem.errors import InputError, StorageError
 from mainstem.kafka_directory.cluster_state import ClusterState, write_node
@@ -105,23 +104,21 @@ def adopt(kafka_directory: Path, data: Path) -> AdoptionPlan:
     """Make the data directory ``data`` out of a stopped Kafka's directory.
 
     Raises InputError for a data directory that holds a log, or for another directory than Kafka's;
-    DirectoryLockedError while a broker runs there; StorageError for damage. Then ``data`` holds no log.
+    DirectoryLockedError while a broker runs there, or another run makes ``data``; StorageError for damage.
+    Then ``data`` holds no log.
     """
     _require_new(kafka_directory, data)
     with stopped_kafka(kafka_directory) as kafka:
         plan = _plan(kafka, data)
         is_return = (data / GRADUATED).exists()
-        unfinished = data / UNFINISHED if is_return else data.with_name(data.name + UNFINISHED)
-        remove_tree(unfinished)
-        try:
+        place = data.absolute()
+        path = place / UNFINISHED if is_return else place.with_name(place.name + UNFINISHED)
+        with unfinished_directory(path) as unfinished:
             _write(plan, unfinished)
             if is_return:
                 _move_in(unfinished, data)
             else:
-                put_in_place(unfinished, data)
-        except StorageError:
-            remove_tree(unfinished)
-            raise
+                put_in_place(unfinished, place)
         return plan
 
 
@@ -174,10 +171,7 @@ def _plan_partition(kafka: StoppedKafka, topic_partition: TopicPartition) -> Par
 
 
 def _write(plan: AdoptionPlan, target: Path) -> None:
-    """Write everything into a directory that does not exist yet, open it as a start does, and close it cleanly."""
-    make_directory(target.parent)
-    with writing(target):
-        target.mkdir(mode=OWNER_ONLY_DIRECTORY)
+    """Write everything into a directory that is empty, open it as a start does, and close it cleanly."""
     properties = {
         "version": "1",
         "cluster.id": plan.kafka.cluster_id,

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from uuid import uuid4
 
 from mainstem.clock import SystemClock
-from mainstem.durable_files import LOCAL_FILES, OWNER_ONLY_DIRECTORY, make_directory, put_in_place, replace_file
+from mainstem.durable_files import LOCAL_FILES, put_in_place, replace_file, unfinished_directory
 from mainstem.errors import InputError, StorageError
 from mainstem.kafka_directory.cluster_state import ClusterState
 from mainstem.kafka_directory.directory_files import (
@@ -98,7 +98,7 @@ def graduate(data: Path, target: Path) -> GraduationPlan:
     """Make the directory ``target``, on which Apache Kafka starts, out of the log in ``data``.
 
     Raises InputError for a target that holds anything, or for another directory than a log's; DirectoryLockedError
-    while a log runs there; StorageError. Then ``target`` is as it was before.
+    while a log runs there, or another run makes ``target``; StorageError. Then ``target`` is as it was before.
     """
     _require_new(data, target)
     with stopped_node(data, recover=True) as node:
@@ -107,14 +107,10 @@ def graduate(data: Path, target: Path) -> GraduationPlan:
                 f"{data} could not be recovered whole: see which partitions are damaged: mainstem log verify"
             )
         plan = _plan(node, target)
-        unfinished = target.with_name(target.name + UNFINISHED)
-        remove_tree(unfinished)
-        try:
+        place = target.absolute()
+        with unfinished_directory(place.with_name(place.name + UNFINISHED)) as unfinished:
             _write(plan, unfinished)
-            put_in_place(unfinished, target)
-        except StorageError:
-            remove_tree(unfinished)
-            raise
+            put_in_place(unfinished, place)
         return plan
 
 
@@ -145,10 +141,7 @@ def _is_served(cluster: ClusterState, topic_partition: TopicPartition) -> bool:
 
 
 def _write(plan: GraduationPlan, target: Path) -> None:
-    """Write everything into a directory that does not exist yet."""
-    make_directory(target.parent)
-    with writing(target):
-        target.mkdir(mode=OWNER_ONLY_DIRECTORY)
+    """Write everything into a directory that is empty."""
     _write_partitions(plan, target)
     _write_checkpoints(plan, target)
     directory_id = uuid4()

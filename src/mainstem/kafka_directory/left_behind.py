@@ -23,6 +23,8 @@ _INSTEAD: Final = {
     "transactional producer",
     "mainstem.idempotency.window.ms": "appends with idempotency keys are refused there; use an idempotent or a "
     "transactional producer",
+    "mainstem.verifiable": "Apache Kafka keeps no tree, and --commit removes this one: keep the last checkpoint and "
+    "the proofs that you need. A topic that is adopted later begins another history: give its signing key another name",
     "mainstem.max.decompressed.bytes": "Apache Kafka bounds the compressed batch alone: max.message.bytes",
     "flush": "Apache Kafka answers before the disk has it; keep three replicas and min.insync.replicas=2, or set "
     "flush.messages=1",

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
+from uuid import UUID
 
 from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST
 from mainstem.client.wire.cluster.fetching import NO_RECORDS, FetchedPartition
@@ -33,6 +34,8 @@ class CopyProgress:
 
     end: int
     fetch_from: int
+    topic_id: UUID | None = None
+    """Of the source's topic; None where it has no ids."""
     source_end: int = -1
     start: int = 0
     """Where the target begins at least."""
@@ -64,7 +67,7 @@ class Copying:
         """Copy these, too, from where the target ends."""
         new = [tp for tp in tps if tp not in self.partitions]
         for tp, end in self._link.target.list_offsets(new, LATEST).items() if new else ():
-            self.partitions[tp] = CopyProgress(end, end)
+            self.partitions[tp] = CopyProgress(end, end, self._topic_id(tp.topic))
 
     def drop(self, topic: str) -> None:
         """Copy this topic no longer."""
@@ -81,6 +84,7 @@ class Copying:
             if progress is None:
                 continue
             try:
+                self._require_same_topic(tp, progress)
                 wanted = self._wanted(tp, progress, fetched)
             except MirrorRefusedError as error:
                 copied.refused[tp] = error
@@ -124,6 +128,20 @@ class Copying:
             return
         offsets = {tp: appends[tp].end if tp in appends else at for tp, at in self._offsets().items()}
         self._ahead = offsets, self._fetches.submit(self._fetch, offsets)
+
+    def _topic_id(self, name: str) -> UUID | None:
+        topic = self._link.source.topics.get(name)
+        return None if topic is None else topic.topic_id
+
+    def _require_same_topic(self, tp: TopicPartition, progress: CopyProgress) -> None:
+        """Raises MirrorRefusedError when the fetch may be of a topic that was recreated under the name."""
+        found = self._topic_id(tp.topic)
+        if None not in (found, progress.topic_id) and found != progress.topic_id:
+            raise MirrorRefusedError(
+                f"topic {tp.topic!r} was deleted and recreated at {self._link.source.bootstrap}; its copy at "
+                f"{self._link.target.bootstrap} stays as it was: delete it there when you need it no longer, and start "
+                "the mirror again"
+            )
 
     # ---- what is appended
 

@@ -62,6 +62,7 @@ class Mirror:
         self._link = link
         self._options = options
         self._note = note
+        self._noted: set[str] = set()
         self._report = report
         self._stopped = threading.Event()
         self._copying = Copying(link, options.rate_bytes_per_s)
@@ -157,9 +158,11 @@ class Mirror:
                 continue
             try:
                 if name in known:
-                    keep_copy(self._link, topic, self._note, has_new_leader=self._epochs.get(name) != _epochs_of(topic))
+                    keep_copy(
+                        self._link, topic, self._note_once, has_new_leader=self._epochs.get(name) != _epochs_of(topic)
+                    )
                 else:
-                    ensure_copy(self._link, topic, self._note, is_closed=self._options.source_is_closed)
+                    ensure_copy(self._link, topic, self._note_once, is_closed=self._options.source_is_closed)
                 self._epochs[name] = _epochs_of(topic)
             except InputError as error:
                 if at_start:
@@ -182,6 +185,12 @@ class Mirror:
         if text != self._said:
             self._note(text)
         self._said = text
+
+    def _note_once(self, text: str) -> None:
+        """Say what each look at the topics finds, at the first one."""
+        if text not in self._noted:
+            self._noted.add(text)
+            self._note(text)
 
     def _is_due(self, what: str, every_s: float) -> bool:
         now_s = time.monotonic()

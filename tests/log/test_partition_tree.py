@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.errors import ConfigError, CorruptBatchError, DamagedTreeError
+from mainstem.errors import ConfigError, CorruptBatchError, DamagedTreeError, PartitionOfflineError
 from mainstem.log.files.names import LOG
 from mainstem.log.node.directory import LogDirectory
 from mainstem.log.partition.config import LogConfig, check_changed_configs
 from mainstem.log.partition.partition_log import PartitionLog
-from mainstem.log.verifiable.partition_tree import PartitionTree
+from mainstem.log.verifiable.partition_tree import PartitionTree, TreeHead
 from mainstem.log.verifiable.tree_files import ENTRIES_FILE, HASHES_FILE, STATE_FILE
 from mainstem.record.header import iter_headers
 from mainstem.tlog.leaf import decode_leaf, verify_batch
+from mainstem.tlog.merkle import EMPTY_ROOT
 from mainstem.tlog.tiles import ENTRIES, Tile, decode_bundle
 from tests.log.support import DATA, DIRECTORY, PARTITION, Node, batch
 
@@ -203,3 +204,15 @@ def test_a_topic_becomes_verifiable_with_what_it_holds_and_stays_so() -> None:
     with pytest.raises(ConfigError, match="stays compacted"):
         check_changed_configs({"mainstem.verifiable": "true"}, former, {})
     check_changed_configs({**former, "retention.ms": "5"}, former, {})
+
+
+def test_a_read_that_waited_while_a_write_failed_is_refused() -> None:
+    """The tree is then loaded again, and has not all that it had."""
+    tree = tree_of(filled(3).log)
+    for head in (None, TreeHead(2, EMPTY_ROOT, 4)):
+        tree._head = head
+        with pytest.raises(PartitionOfflineError, match="try again later"):
+            tree.read(Tile(ENTRIES, 0, 3))
+    tree._head = None
+    with pytest.raises(PartitionOfflineError, match="try again later"):
+        tree.find(0)

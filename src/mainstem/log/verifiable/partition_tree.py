@@ -20,13 +20,13 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mainstem.errors import CorruptBatchError, DamagedTreeError, MainstemError
+from mainstem.errors import CorruptBatchError, DamagedTreeError, MainstemError, PartitionOfflineError
 from mainstem.log.files.disk import Disk
 from mainstem.log.verifiable.stored_batches import Span, close_spans, open_spans, read_batches
 from mainstem.log.verifiable.tree_files import TreeFiles
 from mainstem.tlog.leaf import decode_leaf, entry_of
 from mainstem.tlog.merkle import EMPTY_ROOT
-from mainstem.tlog.tiles import ENTRIES, Tile, encode_bundle
+from mainstem.tlog.tiles import ENTRIES, TILE_HEIGHT, Tile, encode_bundle
 
 if TYPE_CHECKING:
     from mainstem.log.partition.partition_log import PartitionLog
@@ -214,11 +214,9 @@ class PartitionTree:
     def read(self, tile: Tile) -> TileRead:
         """A read of a tile that the tree has, or of a bundle; ``run`` it in any thread.
 
-        Raises StorageError, CorruptBatchError.
+        Raises StorageError, CorruptBatchError, PartitionOfflineError.
         """
-        head = self.head
-        assert head is not None
-        assert tile.exists_in(head.size)
+        head = self._served((tile.first + tile.width) << (TILE_HEIGHT * max(tile.level, 0)))
         if tile.level != ENTRIES:
             return TileRead(self._files, head, tile)
         entries = self._files.entries(tile.first, tile.first + tile.width)
@@ -233,10 +231,20 @@ class PartitionTree:
         return TileRead(self._files, head, tile, entries, spans, len(stored))
 
     def find(self, offset: int) -> FoundLeaf | None:
-        """The leaf of the batch that holds ``offset``, or of the next one. Raises StorageError."""
-        assert self.head is not None
-        index = self._files.find(offset, self.head.size)
-        return FoundLeaf(index, self._files.entries(index, index + 1)[0]) if index < self.head.size else None
+        """The leaf of the batch that holds ``offset``, or of the next one.
+
+        Raises StorageError, PartitionOfflineError.
+        """
+        size = self._served(0).size
+        index = self._files.find(offset, size)
+        return FoundLeaf(index, self._files.entries(index, index + 1)[0]) if index < size else None
+
+    def _served(self, size: int) -> TreeHead:
+        """The head of a tree of ``size`` leaves at least: a failed write may have taken it while a read waited."""
+        head = self.head
+        if head is None or head.size < size:
+            raise PartitionOfflineError(f"{self._log.topic_partition}: its tree is not served now; try again later")
+        return head
 
 
 class FoundLeaf(NamedTuple):

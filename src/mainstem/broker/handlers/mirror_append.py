@@ -27,6 +27,7 @@ from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import mirror_append as messages
 
 _QUICK_BYTES: Final = 128 * 1024
+_REFUSALS_AT_ONCE: Final = 100
 
 
 async def handle(node: Node, call: Call) -> messages.MirrorAppendResponse:
@@ -38,6 +39,8 @@ async def handle(node: Node, call: Call) -> messages.MirrorAppendResponse:
         for item in topic.partitions:
             result = messages.MirroredPartitionResult(index=item.index)
             results.append(result)
+            if len(results) % _REFUSALS_AT_ONCE == 0:
+                await asyncio.sleep(0)  # what is refused waits for nothing
             log = await _append(node, topic.name, item, result)
             if log is not None:
                 waiting.append((log, item, result))

@@ -43,7 +43,15 @@ from mainstem.record.constants import LENGTH_PREFIX, Compression
 from mainstem.record.header import stamped_prefix
 from mainstem.record.writer import NewRecord, build_batch
 from tests.broker.harness import LogProcess
-from tests.hostile.support import Raw, address_of, answers_meanwhile, create_topic, frame, processor_s
+from tests.hostile.support import (
+    Raw,
+    address_of,
+    answers_meanwhile,
+    create_topic,
+    frame,
+    peak_resident_bytes,
+    processor_s,
+)
 
 GROUP, BROKER = 32, 4
 PARTITIONS = 256
@@ -220,6 +228,18 @@ def test_a_mirrors_request_is_appended_while_others_are_served(count: int, fill_
     with LogProcess(tmp_path / "data") as log, Raw(address_of(log)) as client:
         assert client.request(CreateTopicsRequest(topics=[topic]), 7).topics[0].error_code == 0
         assert answers_in_a_second_of_work(log, client, asked) > 10
+
+
+def test_a_long_name_is_not_repeated_for_each_of_its_partitions(tmp_path: Path) -> None:
+    """A request of 600 kB had an answer of 600 MB: each partition's refusal quoted the name of its topic."""
+    partitions = [MirroredPartition(index=number, expected_end_offset=0, records=b"") for number in range(20_000)]
+    asked = MirrorAppendRequest(topics=[MirroredTopic(name="x" * 30_000, partitions=partitions)])
+    with LogProcess(tmp_path / "data") as log, Raw(address_of(log)) as client:
+        client.ping()
+        before = peak_resident_bytes(log.pid)
+        client.send(frame(asked, 0))
+        assert len(client.receive_frame()) < 10 << 20
+        assert peak_resident_bytes(log.pid) - before < 100 << 20
 
 
 @pytest.mark.parametrize("timestamp", [2, -3], ids=["time", "greatest"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import pytest
 
 from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.security import oauth_keys
-from mainstem.broker.security.oauth import OAUTHBEARER, OauthSettings, OauthTokens
+from mainstem.broker.security.oauth import OAUTHBEARER, OauthSettings, OauthTokens, remaining_ms
 from mainstem.broker.security.oauth_keys import OauthKeys, parse_jwks_address
 from mainstem.broker.security.security import oauth_tokens
 from mainstem.errors import AuthenticationError, ConfigError
@@ -73,6 +75,9 @@ def test_extensions_and_the_same_user_are_taken(issuer: TokenIssuer, tokens: Oau
         {"sub": 5},
         {"sub": "ANONYMOUS"},
         {"sub": "x" * 2000},
+        {"sub": "\ud800"},
+        {"exp": float("inf")},
+        {"exp": float("nan")},
     ],
     ids=str,
 )
@@ -86,6 +91,48 @@ def test_a_token_with_wrong_claims_is_refused(claims: dict[str, Any], issuer: To
     token = f"{header}.{payload}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}"
     with pytest.raises(AuthenticationError):
         tokens.check(message(token))
+
+
+def test_a_token_without_a_near_end_gives_a_session_that_fits_the_answer(
+    issuer: TokenIssuer, tokens: OauthTokens
+) -> None:
+    for far in (1 << 60, 1e300, 10**400):
+        found = tokens.check(message(issuer.token(exp=far)))
+        assert 0 < remaining_ms(found) < 1 << 63
+
+
+def test_a_strange_key_is_left_out_and_the_others_are_used(issuer: TokenIssuer, tmp_path: Path) -> None:
+    strange: list[dict[str, Any]] = [
+        {},
+        {"kty": 5},
+        {"kty": "RSA", "n": 5, "e": "AQAB", "kid": "a"},
+        {"kty": "RSA", "n": "!", "e": "", "kid": "b"},
+        {"kty": "RSA", "alg": "none", "n": "AQAB", "e": "AQAB", "kid": "c"},
+        {"kty": "EC", "crv": [], "x": "AQ", "y": "AQ", "kid": "d"},
+        {**issuer.jwk, "kid": ["e"]},
+        {"kty": "oct", "k": "AQAB", "kid": "f"},
+    ]
+    path = tmp_path / "jwks.json"
+    path.write_text(json.dumps({"keys": [*strange, issuer.jwk]}))
+    tokens = OauthTokens(SETTINGS, OauthKeys(path.as_uri(), HOUR_S).key)
+    assert tokens.check(message(issuer.token())).user == "alice"
+
+
+def test_an_address_that_does_not_speak_http_is_one_refusal() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(b"SSH-2.0-x\r\n\r\n")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        keys = OauthKeys(f"http://127.0.0.1:{server.getsockname()[1]}/", HOUR_S)
+        with pytest.raises(AuthenticationError, match="does not list"):
+            keys.key("k1")
+        thread.join(10)
 
 
 def test_tokens_that_the_issuer_did_not_sign_are_refused(issuer: TokenIssuer, tokens: OauthTokens) -> None:

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import random
 import struct
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from mainstem.broker.apis import APIS
 from mainstem.broker.network.framing import FrameReceiver
 from mainstem.broker.network.request_memory import RequestMemory
-from mainstem.errors import CorruptBatchError, FrameError, MainstemError
+from mainstem.broker.telemetry.otlp import POINTS_MAX, read_metrics
+from mainstem.broker.telemetry.received_metrics import LABEL_ATTRIBUTES, ReceivedMetrics
+from mainstem.errors import CorruptBatchError, FrameError, InvalidRecordError, MainstemError
+from mainstem.log.partition.mirrored_batches import check_mirrored, mirrored_steps
 from mainstem.protocol.apis import ApiKey, entity
 from mainstem.protocol.codec import decode_request, encode_request
 from mainstem.record.constants import Compression
 from mainstem.record.header import batch_crc, iter_headers, verify
-from mainstem.record.reader import DecodedRecord, iter_records
-from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
+from mainstem.record.reader import ControlType, DecodedRecord, iter_records
+from mainstem.record.writer import NewRecord, ProducerStamp, build_batch, build_control_batch
+from tests.broker.telemetry.payload import gauge, metrics_data, point, total, whole_point
 from tests.log.support import NOW_MS, Node, read_all
 from tests.protocol.test_messages import random_struct
 
@@ -128,6 +133,34 @@ def appends(data: bytes) -> None:
         assert [record.offset for record in read_all(node.log)] == [record.offset for record in records]
 
 
+def mirrored(data: bytes) -> None:
+    """Bytes as a mirror sends them: appended as they are, or refused; the log opens again after a power cut."""
+    node = Node(mainstem_mirror_of="clusterA/AAAAAAAAAAAAAAAAAAAAAA")
+    sealed = _sealed(data)
+    try:
+        batches = check_mirrored(memoryview(sealed))
+        for step, fill_to in mirrored_steps(batches, 0, -1):
+            if batches and batches[-1].header.next_offset > 1 << 36:
+                return  # only time would be found
+            node.log.append_mirrored(step, node.log.log_end_offset, fill_to)
+    except MainstemError:
+        return
+    node.log.flush()
+    end = node.log.log_end_offset
+    assert node.cut_power_and_start().log_end_offset == end
+
+
+def metrics(data: bytes) -> None:
+    """Metrics of a client: read within the bounds, or refused with InvalidRecordError."""
+    try:
+        read = read_metrics(memoryview(data), LABEL_ATTRIBUTES)
+    except InvalidRecordError:
+        return
+    assert len(read.points) <= POINTS_MAX
+    assert all(set(each.attributes) <= set(LABEL_ATTRIBUTES) for each in read.points)
+    ReceivedMetrics(100).take(uuid.UUID(int=2), "c", read.points)
+
+
 def native(data: bytes) -> None:
     """The native decoder reads what the plain one reads, and refuses what that refuses; it never reads past the end."""
     from mainstem.record.arrow_decode import DecodeOptions, decode
@@ -157,6 +190,8 @@ TARGETS: Final[dict[str, Target]] = {
     "streams": streams,
     "batches": batches,
     "appends": appends,
+    "mirrored": mirrored,
+    "metrics": metrics,
     "native": native,
 }
 
@@ -173,6 +208,12 @@ def seeds(name: str) -> Iterator[bytes]:
                     0 if name == "streams" else 4 :
                 ]
         return
+    if name == "metrics":
+        yield metrics_data(gauge("a", point(1.5, topic="t"), whole_point(-3)), total("b", point(2.0)), group_id="g")
+        return
+    if name == "mirrored":
+        for kind in ControlType:
+            yield build_control_batch(kind, producer_id=7, producer_epoch=0, timestamp_ms=NOW_MS)
     for codec in Compression:
         records = [NewRecord(b"k%d" % number, b"v" * number, (("h", b"x"),), NOW_MS) for number in range(5)]
         yield build_batch(records, compression=codec, producer=ProducerStamp(7, 0, 0))

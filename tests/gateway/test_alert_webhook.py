@@ -129,7 +129,19 @@ def test_a_request_is_bounded(receiver: Receiver) -> None:
     assert (len(sent["alerts"]), sent["truncatedAlerts"]) == (PROBLEMS_MAX, 7)
 
 
-@pytest.mark.parametrize("url", ["", "example.org/x", "ftp://example.org", "http://", "http://a b", "http://x:99999"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "example.org/x",
+        "ftp://example.org",
+        "http://",
+        "http://a b",
+        "http://x:99999",
+        "http://a..b",
+        f"http://{'a' * 64}.org",
+    ],
+)
 def test_a_url_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="give it as https://HOST/PATH"):
         AlertWebhook(url, "http://127.0.0.1:8080", ManualClock(NOW_MS))

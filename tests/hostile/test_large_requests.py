@@ -14,7 +14,7 @@ from mainstem.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnR
 from mainstem.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from mainstem.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from mainstem.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from mainstem.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from mainstem.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from mainstem.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from mainstem.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -26,6 +26,7 @@ from mainstem.protocol.messages.describe_configs import DescribeConfigsRequest, 
 from mainstem.protocol.messages.describe_groups import DescribeGroupsRequest
 from mainstem.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from mainstem.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from mainstem.protocol.messages.mirror_append import MirrorAppendRequest, MirroredPartition, MirroredTopic
 from mainstem.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -38,10 +39,19 @@ from mainstem.protocol.messages.offset_delete import (
 )
 from mainstem.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from mainstem.protocol.schema import Message
-from mainstem.record.constants import Compression
+from mainstem.record.constants import LENGTH_PREFIX, Compression
+from mainstem.record.header import stamped_prefix
 from mainstem.record.writer import NewRecord, build_batch
 from tests.broker.harness import LogProcess
-from tests.hostile.support import Raw, address_of, answers_meanwhile, create_topic, frame, processor_s
+from tests.hostile.support import (
+    Raw,
+    address_of,
+    answers_meanwhile,
+    create_topic,
+    frame,
+    peak_resident_bytes,
+    processor_s,
+)
 
 GROUP, BROKER = 32, 4
 PARTITIONS = 256
@@ -133,6 +143,11 @@ def answers_in_a_second_of_work(log: LogProcess, client: Raw, data: bytes) -> fl
     return answers / max(processor_s(log.pid) - before_s, 0.01)
 
 
+def many_mirrored() -> tuple[Message, int]:
+    partitions = [MirroredPartition(index=number, expected_end_offset=0, records=b"") for number in range(90_000)]
+    return MirrorAppendRequest(topics=[MirroredTopic(name="t", partitions=partitions)]), 0
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -148,6 +163,7 @@ def answers_in_a_second_of_work(log: LogProcess, client: Raw, data: bytes) -> fl
         many_topics_to_widen,
         many_topics_to_delete,
         many_changed_configs,
+        many_mirrored,
     ],
 )
 def test_a_long_request_is_answered_while_others_are_served(
@@ -198,6 +214,32 @@ def test_many_acls_are_worked_on_while_others_are_served(
     with LogProcess(tmp_path / "data", super_users="User:ANONYMOUS") as log, Raw(address_of(log)) as client:
         client.request(CreateAclsRequest(creations=[new_acl(number) for number in range(1_000)]), 3)
         assert answers_in_a_second_of_work(log, client, data) > 80
+
+
+@pytest.mark.parametrize(("count", "fill_to"), [(200_000, -1), (0, 1 << 39)], ids=["batches", "gap"])
+def test_a_mirrors_request_is_appended_while_others_are_served(count: int, fill_to: int, tmp_path: Path) -> None:
+    whole = build_batch([NewRecord(None, b"", (), 1)])
+    length = len(whole) - LENGTH_PREFIX
+    data = b"".join(stamped_prefix(number, length, 0) + whole[16:] for number in range(count))
+    item = MirroredPartition(index=0, expected_end_offset=0, fill_to_offset=fill_to, records=data)
+    asked = frame(MirrorAppendRequest(topics=[MirroredTopic(name="m", partitions=[item])]), 0)
+    of = CreatableTopicConfig(name="mainstem.mirror.of", value="clusterA/AAAAAAAAAAAAAAAAAAAAAA")
+    topic = CreatableTopic(name="m", num_partitions=1, replication_factor=1, assignments=(), configs=[of])
+    with LogProcess(tmp_path / "data") as log, Raw(address_of(log)) as client:
+        assert client.request(CreateTopicsRequest(topics=[topic]), 7).topics[0].error_code == 0
+        assert answers_in_a_second_of_work(log, client, asked) > 10
+
+
+def test_a_long_name_is_not_repeated_for_each_of_its_partitions(tmp_path: Path) -> None:
+    """A request of 600 kB had an answer of 600 MB: each partition's refusal quoted the name of its topic."""
+    partitions = [MirroredPartition(index=number, expected_end_offset=0, records=b"") for number in range(20_000)]
+    asked = MirrorAppendRequest(topics=[MirroredTopic(name="x" * 30_000, partitions=partitions)])
+    with LogProcess(tmp_path / "data") as log, Raw(address_of(log)) as client:
+        client.ping()
+        before = peak_resident_bytes(log.pid)
+        client.send(frame(asked, 0))
+        assert len(client.receive_frame()) < 10 << 20
+        assert peak_resident_bytes(log.pid) - before < 100 << 20
 
 
 @pytest.mark.parametrize("timestamp", [2, -3], ids=["time", "greatest"])

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from mainstem.errors import CorruptBatchError, InvalidRecordError, OffsetOutOfRangeError
-from mainstem.log.partition.mirrored_batches import check_mirrored
+from mainstem.log.partition.mirrored_batches import check_mirrored, mirrored_steps
 from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.record.checksum import crc32c
+from mainstem.record.constants import ATTRIBUTES_AT, CONTROL_BIT, CRC_AT, Compression
 from mainstem.record.header import iter_headers, stamped_prefix
+from mainstem.record.writer import NewRecord, build_batch
 from tests.log.support import Node, batch, end_transaction, in_transaction, read_committed, sent_by, values
 
 _SOURCE = "clusterA/AAAAAAAAAAAAAAAAAAAAAA"
@@ -38,7 +41,9 @@ def _at(offset: int, data: bytes, leader_epoch: int = 0) -> bytes:
 
 def _append(node: Node, data: bytes, expected_end: int, fill_to: int = -1) -> None:
     node.directory.raise_leader_epoch(max((header.leader_epoch for _, header in iter_headers(data)), default=0))
-    node.log.append_mirrored(check_mirrored(memoryview(data)), expected_end, fill_to)
+    for step, to in mirrored_steps(check_mirrored(memoryview(data)), expected_end, fill_to):
+        node.log.append_mirrored(step, expected_end, to)
+        expected_end = node.log.log_end_offset
     node.log.flush()
 
 
@@ -117,6 +122,33 @@ def test_damaged_and_unordered_batches_are_refused() -> None:
         check_mirrored(memoryview(_at(0, batch(b"a"), (1 << 30) + 1)))
     with pytest.raises(InvalidRecordError, match="offsets at once"):
         _append(_mirror(), b"", 0, 1 << 60)
+
+
+def test_control_batches_that_no_log_writes_are_refused() -> None:
+    """The log reads them when it appends and when it starts: one must not become 256 MB there."""
+    records = [NewRecord(b"k", b"v" * 1000)] * 2
+    for wrong in (build_batch(records[:1], compression=Compression.ZSTD), build_batch(records)):
+        data = bytearray(wrong)
+        data[ATTRIBUTES_AT + 1] |= CONTROL_BIT
+        data[CRC_AT:ATTRIBUTES_AT] = (crc32c(bytes(data[ATTRIBUTES_AT:])) & 0xFFFFFFFF).to_bytes(4, "big")
+        with pytest.raises(InvalidRecordError, match="control batch at offset 0"):
+            check_mirrored(memoryview(data))
+
+
+def test_one_step_is_short_however_much_a_request_holds() -> None:
+    one = batch(b"")
+    many = check_mirrored(memoryview(b"".join(_at(offset, one) for offset in range(2500))))
+    assert [len(step) for step, _ in mirrored_steps(many, 0, -1)] == [1000, 1000, 500]
+    large = batch(b"x" * 600_000)
+    large_ones = check_mirrored(memoryview(b"".join(_at(offset, large) for offset in range(3))))
+    assert [len(step) for step, _ in mirrored_steps(large_ones, 0, -1)] == [1, 1, 1]
+    far = check_mirrored(memoryview(_at(0, one) + _at(1 << 40, one)))
+    end, steps = 0, 0
+    for step, to in mirrored_steps(far, 0, 1 << 41):
+        after = max(to, step[-1].header.next_offset if step else end)
+        assert 0 <= after - end <= 1 << 35
+        end, steps = after, steps + 1
+    assert (end, steps < 200) == (1 << 41, True)
 
 
 @pytest.mark.parametrize("end", ["restart", "kill_and_start", "cut_power_and_start"])

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from mainstem.errors import ConfigError, CorruptBatchError, DamagedTreeError
+from mainstem.errors import ConfigError, CorruptBatchError, DamagedTreeError, StorageError
 from mainstem.log.files.names import LOG
 from mainstem.log.node.node_log import NodeLog
 from mainstem.log.partition.config import LogConfig, check_changed_configs
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.recovery.verify import verify_directory
-from mainstem.log.verifiable.partition_tree import PartitionTree
+from mainstem.log.verifiable.partition_tree import PartitionTree, TreeHead
 from mainstem.log.verifiable.tree_files import ENTRIES_FILE, HASHES_FILE, STATE_FILE, TreeFiles
 from mainstem.record.header import iter_headers
 from mainstem.testing.clock import ManualClock
 from mainstem.testing.disk import FaultyDisk
 from mainstem.tlog.leaf import decode_leaf, verify_batch
+from mainstem.tlog.merkle import EMPTY_ROOT
 from mainstem.tlog.tiles import ENTRIES, Tile, decode_bundle
 from tests.log.support import DATA, DIRECTORY, NOW_MS, PARTITION, Node, batch
 
@@ -242,3 +243,15 @@ def test_a_topic_that_lost_its_beginning_may_become_verifiable_once() -> None:
     tree = tree_of(node.get(PARTITION))
     tree.advance()
     assert "lost" in (tree.failure or "")
+
+
+def test_a_read_that_waited_while_a_write_failed_is_refused() -> None:
+    """The tree is then loaded again, and has not all that it had."""
+    tree = tree_of(filled(3).log)
+    for head in (None, TreeHead(2, EMPTY_ROOT, 4)):
+        tree._head = head
+        with pytest.raises(StorageError, match="try again later"):
+            tree.read(Tile(ENTRIES, 0, 3))
+    tree._head = None
+    with pytest.raises(StorageError, match="try again later"):
+        tree.find(0)

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from mainstem.broker.share.dead_letters.letter_writer import copied_letters
 from mainstem.broker.share.dead_letters.letters import in_batches
+from mainstem.broker.share.in_flight import RecordState, Run
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from mainstem.protocol.messages.incremental_alter_configs import (
@@ -112,12 +114,16 @@ async def test_accepted_records_and_groups_without_a_topic_write_none(client: Cl
     assert await letters(client) == []
 
 
-@pytest.mark.parametrize("reason", ["missing", "not allowed", "prefix", "source"])
+@pytest.mark.parametrize("reason", ["missing", "not allowed", "prefix", "source", "mirror", "no keys"])
 def test_a_record_is_given_up_even_if_its_letter_cannot_be_written(reason: str, tmp_path: Path) -> None:
     @with_broker()
     async def scenario(client: Client) -> None:
         if reason == "not allowed":
             await create_letters(client, allowed="false")
+        if reason == "mirror":  # it holds what its source holds, and nothing else
+            await create_letters(client, mainstem_mirror_of="clusterA/AAAAAAAAAAAAAAAAAAAAAA")
+        if reason == "no keys":
+            await create_letters(client, cleanup_policy="compact")
         member = await member_with(client, b"0")
         if reason == "prefix":
             await client.create_topic("other")
@@ -129,8 +135,25 @@ def test_a_record_is_given_up_even_if_its_letter_cannot_be_written(reason: str, 
         assert (writer.written, writer.failed) == (0, 1)
         assert await member.acquire() == []
         assert await offsets(client) == {("t", 0): (1, 0)}
+        if reason in ("mirror", "no keys"):
+            assert await letters(client) == []
 
     scenario(tmp_path=tmp_path)
+
+
+@with_broker()
+async def test_copies_are_held_one_stored_batch_at_a_time(client: Client) -> None:
+    """A member may reject thousands of large records at once."""
+    await create_letters(client)
+    await client.create_topic("t")
+    for value in range(4):
+        await client.produce("t", b"%d" % value, b"x")
+    await begin_early(client)
+    await set_config(client, TOPIC, LETTERS)
+    await set_config(client, COPY, "true")
+    log = client.broker.node.topics.partition("t", 0)
+    held = [[each.value for each in some] async for some in copied_letters(log, Run(1, 6, RecordState.REJECTED, 1))]
+    assert held == [[b"x"], [b"1", b"x"], [b"2", b"x"], [b"3"]]
 
 
 @with_broker()

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import random
+import tracemalloc
+import uuid
 
 import pytest
 
 from mainstem.broker.telemetry import otlp
-from mainstem.broker.telemetry.otlp import MetricPoint, read_metrics
+from mainstem.broker.telemetry.otlp import MetricPoint, ReadMetrics
+from mainstem.broker.telemetry.received_metrics import LABEL_ATTRIBUTES, ReceivedMetrics
 from mainstem.errors import InvalidRecordError
 from tests.broker.telemetry.payload import DELTA, field, gauge, metrics_data, point, total, varint, whole_point
+
+
+def read_metrics(data: memoryview) -> ReadMetrics:
+    return otlp.read_metrics(data, LABEL_ATTRIBUTES)
 
 
 def test_gauges_and_sums_are_read_with_their_attributes() -> None:
@@ -57,6 +64,29 @@ def test_input_that_is_no_metrics_is_refused(data: bytes) -> None:
 def test_too_many_fields_are_refused() -> None:
     with pytest.raises(InvalidRecordError, match="more than"):
         read_metrics(memoryview(b"\x12\x00" * (otlp.FIELDS_MAX + 1)))
+
+
+def test_attributes_of_the_client_are_not_multiplied_by_its_points() -> None:
+    many = b"".join(field(1, field(1, b"key%d" % number)) for number in range(20_000))
+    metric = gauge("a", *[b""] * otlp.POINTS_MAX)
+    data = memoryview(field(1, field(1, many) + field(2, field(2, metric))))
+    tracemalloc.start()
+    try:
+        read = read_metrics(data)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(read.points) == otlp.POINTS_MAX
+    assert most < 4 << 20
+
+
+def test_names_and_texts_are_cut_before_they_are_kept() -> None:
+    name = "org.apache.kafka." + "é" * (1 << 20)
+    read = read_metrics(memoryview(metrics_data(gauge(name, whole_point(1)), topic="t" * (1 << 20))))
+    (found,) = read.points
+    assert len(found.name.encode()) <= 1024 >= len(found.attributes["topic"])
+    assert name.startswith(found.name)
+    ReceivedMetrics(10).take(uuid.uuid4(), "c", read.points)
 
 
 def test_flipped_bytes_never_raise_another_error() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,7 @@ from mainstem.client.dead_letter_headers import dead_letter_of, pipeline_topic
 from mainstem.client.log import Log
 from mainstem.errors import UnknownTopicError
 from mainstem.model import TopicPartition
+from mainstem.pipelines.journey import journey as journey_module
 from mainstem.pipelines.journey.journey import Sees
 from mainstem.pipelines.journey.sentences import journey_lines
 from mainstem.pipelines.journey.steps import Journey
@@ -160,6 +162,8 @@ def test_rows_that_wait_for_a_watermark_are_said(told: ToldLog) -> None:
         "the watermark of pipeline late: it is 2026-01-01T00:00:00Z, held back by airlines"
     )
     assert sums.waits_for == late.waits_for
+    some = told.journey("flights/0:6", Sees(lambda topic: topic != "airlines", errors=False)).pipelines[0]
+    assert some.waits_for.startswith("the watermark of pipeline late: it is 2026-01-01T00:00:00Z; ")
 
 
 def test_a_record_that_a_pipeline_set_aside_is_named(told: ToldLog) -> None:
@@ -171,6 +175,21 @@ def test_a_record_that_a_pipeline_set_aside_is_named(told: ToldLog) -> None:
         f"it could not use flights/0:4 and set it aside as dead letter {letters}/0:0: no number: 'x'"
     )
     assert told.journey("flights/0:3").pipelines[0].note == ""
+    hidden = told.journey("flights/0:4", Sees(lambda topic: topic != letters, errors=False)).pipelines[0].note
+    assert hidden == "it could not use flights/0:4 and set it aside as dead letter"
+
+
+def test_a_journey_is_bounded_in_time_and_in_bytes(told: ToldLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    told.log.append("flights", {"n": 6}, key="k" * 100_000)
+    told.progress(told.batch("late", 2, ("flights/0:6", "flights/0:7"), ("delays/0:6", "delays/0:6")))
+    whole = told.journey("flights/0:6")
+    assert whole.is_complete
+    assert whole.to_json()["record"]["key_bytes"] == 100_000
+    assert len(json.dumps(whole.to_json())) < 10_000
+    assert "with a key of 100000 bytes" in lines(whole)
+    monkeypatch.setattr(journey_module, "TIME_MAX_S", 0.0)
+    cut = told.journey("flights/0:6")
+    assert (cut.is_complete, cut.pipelines, cut.origins) == (False, (), ())
 
 
 def test_a_missing_micro_batch_is_said_and_views_are_judged_by_the_next_one(told: ToldLog) -> None:

@@ -11,6 +11,7 @@ Producer ids in the batches are never given out here: a producer of this node mu
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from mainstem.broker.access.acls import Operation
@@ -20,12 +21,13 @@ from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code, refusal
 from mainstem.broker.node import Node
 from mainstem.errors import MainstemError
-from mainstem.log.partition.mirrored_batches import CheckedBatch, check_mirrored
+from mainstem.log.partition.mirrored_batches import CheckedBatch, check_mirrored, mirrored_steps
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import mirror_append as messages
 
 _QUICK_BYTES: Final = 128 * 1024
+_REFUSALS_AT_ONCE: Final = 100
 
 
 async def handle(node: Node, call: Call) -> messages.MirrorAppendResponse:
@@ -37,6 +39,8 @@ async def handle(node: Node, call: Call) -> messages.MirrorAppendResponse:
         for item in topic.partitions:
             result = messages.MirroredPartitionResult(index=item.index)
             results.append(result)
+            if len(results) % _REFUSALS_AT_ONCE == 0:
+                await asyncio.sleep(0)  # what is refused waits for nothing
             log = await _append(node, topic.name, item, result)
             if log is not None:
                 waiting.append((log, item, result))
@@ -58,17 +62,36 @@ async def _append(
         if batches:
             node.keep_producer_ids_above(max(batch.header.producer_id for batch in batches))
             node.log.directory.raise_leader_epoch(max(batch.header.leader_epoch for batch in batches))
-        log.append_mirrored(batches, item.expected_end_offset, item.fill_to_offset)
+        await _append_steps(node, name, log, batches, item)
     except MainstemError as error:
         result.error_code, result.error_message = error_code(error), str(error)
         result.log_end_offset = -1 if log is None else log.log_end_offset
     if log is None:
         return None
-    if log.log_end_offset > log.high_watermark:
-        node.commit.appended(log)
     if not result.error_code:
         node.meters.appended_bytes[name] += len(item.records or b"")
     return log
+
+
+async def _append_steps(
+    node: Node,
+    name: str,
+    log: PartitionLog,
+    batches: Sequence[CheckedBatch],
+    item: messages.MirroredPartition,
+) -> None:
+    """Append step by step: others are served in between. Raises MainstemError: then the first ones may be appended."""
+    end = item.expected_end_offset
+    for step, fill_to in mirrored_steps(batches, end, item.fill_to_offset):
+        if _require_mirror(node, name, item.index) is not log:
+            raise refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} was deleted")
+        try:
+            log.append_mirrored(step, end, fill_to)
+        finally:
+            if log.log_end_offset > log.high_watermark:
+                node.commit.appended(log)
+        end = log.log_end_offset
+        await asyncio.sleep(0)
 
 
 def _require_mirror(node: Node, name: str, number: int) -> PartitionLog:

@@ -21,6 +21,8 @@ from mainstem.extras import naming_the_extra
 OAUTHBEARER: Final = "OAUTHBEARER"
 TOKEN_BYTES_MAX: Final = 16 * 1024
 _USER_BYTES_MAX: Final = 1024
+_ENDS_S_MAX: Final = 253_402_300_799
+"""The end of the year 9999: a session as long as that fits the answer."""
 _ALGORITHMS: Final = [
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA"),
@@ -72,14 +74,23 @@ class OauthTokens:
             )
         except jwt.exceptions.PyJWTError as error:
             raise AuthenticationError(f"the token is refused: {error}") from error
-        except (ValueError, TypeError, RecursionError) as error:
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise AuthenticationError("the token is refused: it cannot be read") from error
         user = claims[settings.user_claim]
-        if not isinstance(user, str) or not 0 < len(user.encode()) <= _USER_BYTES_MAX or user == ANONYMOUS.name:
+        if not _is_user(user):
             raise AuthenticationError(f"the token's claim {settings.user_claim} does not name a user")
         if authorized_as not in ("", user):
             raise AuthenticationError("the client asks for another user than that of its token")
-        return TokenUser(user, float(claims["exp"]))
+        return TokenUser(user, float(min(int(claims["exp"]), _ENDS_S_MAX)))
+
+
+def _is_user(user: object) -> bool:
+    if not isinstance(user, str) or user == ANONYMOUS.name:
+        return False
+    try:
+        return 0 < len(user.encode()) <= _USER_BYTES_MAX
+    except UnicodeEncodeError:  # JSON can hold half a character
+        return False
 
 
 def _parse(message: bytes) -> tuple[str, str]:

@@ -16,6 +16,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,13 +82,13 @@ class OauthKeys:
         try:
             self._tried_s = now_s
             self._read(now_s)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             _LOG.warning("the keys of tokens cannot be read from %s: %s", self._address, error)
         finally:
             self._reading.release()
 
     def _read(self, now_s: float) -> None:
-        """Raises OSError, ValueError."""
+        """Raises OSError, ValueError, HTTPException."""
         self._keys = _keys_of(_file(self._address) if self._address.startswith("file:") else _fetched(self._address))
         self._read_s = now_s
 
@@ -104,7 +105,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _fetched(address: str) -> bytes:
-    """Raises OSError (URLError is one), ValueError."""
+    """Raises OSError (URLError is one), ValueError, HTTPException (an answer that is not HTTP's)."""
     ends_s = time.monotonic() + _FETCH_S
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
     pieces: list[bytes] = []
@@ -122,7 +123,6 @@ def _keys_of(document: bytes) -> dict[str | None, Any]:
     """The public keys of a JWKS document. Secrets (``oct``) are left out. Raises ValueError."""
     with naming_the_extra():
         from jwt import PyJWK
-        from jwt.exceptions import PyJWTError
     if len(document) > JWKS_BYTES_MAX:
         raise ValueError(f"the document has more than {JWKS_BYTES_MAX} bytes")
     try:
@@ -138,6 +138,6 @@ def _keys_of(document: bytes) -> dict[str | None, Any]:
             continue
         try:
             keys[each.get("kid")] = PyJWK.from_dict(each)
-        except PyJWTError as error:
-            _LOG.warning("a key of the issuer is left out: %s", error)
+        except Exception as error:  # noqa: BLE001 - a strange key makes the library raise nearly anything
+            _LOG.warning("a key of the issuer is left out: %s: %s", type(error).__name__, error)
     return keys

@@ -128,7 +128,7 @@ class Topics:
         """Return the topic of that name. Raises UnknownTopicError, also for an invalid name."""
         topic = self._by_name.get(name)
         if topic is None:
-            raise UnknownTopicError(f"there is no topic {name!r}")
+            raise UnknownTopicError(f"there is no topic {name[:300]!r}")
         return topic
 
     def find_or_create(self, name: str) -> Topic:

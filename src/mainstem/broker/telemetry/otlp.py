@@ -1,20 +1,24 @@
 """Reads OpenTelemetry's ``MetricsData`` in protobuf encoding: gauges and sums, as Kafka's clients send them.
 
 The format is stable and small, so the log reads it itself and needs no protobuf library. Whatever the input is, the
-reader visits at most ``FIELDS_MAX`` fields and returns at most ``POINTS_MAX`` points. Other kinds of metrics, such as
-histograms, are counted and left out. Pure functions; safe from any thread.
+reader visits at most ``FIELDS_MAX`` fields and returns at most ``POINTS_MAX`` points. Each has the attributes that are
+wanted, no others, and names and texts are cut: a message of few bytes must not become much memory. Other kinds of
+metrics, such as histograms, are counted and left out. Pure functions; safe from any thread.
 """
 
 from __future__ import annotations
 
+import codecs
 import struct
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
 from mainstem.errors import InvalidRecordError
 
 FIELDS_MAX: Final = 100_000
 POINTS_MAX: Final = 2000
+_TEXT_BYTES_MAX: Final = 1024
+"""More of a name or of an attribute's text is not read: it would not be shown."""
 _VARINT: Final = 0
 _FIXED64: Final = 1
 _BYTES: Final = 2
@@ -40,7 +44,7 @@ _Field: TypeAlias = "tuple[int, int, int | memoryview]"
 
 
 class MetricPoint(NamedTuple):
-    """One value. ``attributes`` are those of the client and of the point. ``is_delta``: the change since the last."""
+    """One value. ``attributes``: the wanted ones of client and point. ``is_delta``: the change since the last."""
 
     name: str
     attributes: dict[str, str]
@@ -56,9 +60,11 @@ class ReadMetrics(NamedTuple):
     left_out: int
 
 
-def read_metrics(data: memoryview) -> ReadMetrics:
-    """Read a message. Raises InvalidRecordError when it is not one, or has too many fields."""
-    reader = _Reader()
+def read_metrics(data: memoryview, attributes: Container[str]) -> ReadMetrics:
+    """Read a message; of the attributes those of these names. Raises InvalidRecordError when it is not one, or has too
+    many fields.
+    """
+    reader = _Reader(attributes)
     try:
         reader.metrics_data(data)
     except (IndexError, struct.error, UnicodeDecodeError, TypeError) as error:
@@ -67,7 +73,8 @@ def read_metrics(data: memoryview) -> ReadMetrics:
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, wanted_attributes: Container[str]) -> None:
+        self._wanted_attributes = wanted_attributes
         self.points: list[MetricPoint] = []
         self.left_out = 0
         self._fields = 0
@@ -95,7 +102,7 @@ class _Reader:
         kinds = []
         for number, _, value in self._fields_of(data):
             if number == _NAME:
-                name = str(_nested(value), "utf-8")
+                name = _text(value)
             elif number in (_GAUGE, _SUM):
                 kinds.append((number, _nested(value)))
             elif number in _OTHER_KINDS:
@@ -138,17 +145,18 @@ class _Reader:
                 key, text = "", ""
                 for of_pair, _, held in self._fields_of(_nested(value)):
                     if of_pair == _KEY:
-                        key = str(_nested(held), "utf-8")
+                        key = _text(held)
                     elif of_pair == _VALUE:
                         text = self._any_value(_nested(held))
-                attributes[key] = text
+                if key in self._wanted_attributes:
+                    attributes[key] = text
         return attributes
 
     def _any_value(self, data: memoryview) -> str:
         text = ""
         for number, _, value in self._fields_of(data):
             if number == _STRING_VALUE:
-                text = str(_nested(value), "utf-8")
+                text = _text(value)
             elif number == _BOOL_VALUE:
                 text = "true" if _whole(value) else "false"
             elif number == _INT_VALUE:
@@ -187,6 +195,12 @@ def _nested(value: int | memoryview) -> memoryview:
     if isinstance(value, int):
         raise TypeError("a number stands where bytes are expected")
     return value
+
+
+def _text(value: int | memoryview) -> str:
+    """The text, cut. Raises UnicodeDecodeError where what is left is none."""
+    data = _nested(value)
+    return codecs.utf_8_decode(data[:_TEXT_BYTES_MAX], "strict", len(data) <= _TEXT_BYTES_MAX)[0]
 
 
 def _whole(value: int | memoryview) -> int:

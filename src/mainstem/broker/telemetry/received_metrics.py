@@ -1,7 +1,7 @@
 """The metrics that clients sent, as series for ``/metrics``: the last value of each, bounded.
 
 A series is a name with labels. Names come from clients: ``org.apache.kafka.producer.record.send.total`` is shown as
-``mainstem_client_producer_record_send_total``. Of the attributes only those of ``_ATTRIBUTES`` become labels, with
+``mainstem_client_producer_record_send_total``. Of the attributes only those of ``LABEL_ATTRIBUTES`` become labels, with
 their values cut, in addition to the id of the client and of the instance. At most ``series_max`` series are kept, and
 at most ``_SERIES_OF_CLIENT_MAX`` of one client; further ones are counted and left out. The series of a client end when
 the client is forgotten. Concurrency: the event loop only.
@@ -18,7 +18,7 @@ from typing import Final
 
 from mainstem.broker.telemetry.otlp import MetricPoint
 
-_ATTRIBUTES: Final = ("node_id", "topic", "partition", "reason", "acks", "group_id", "transactional_id")
+LABEL_ATTRIBUTES: Final = ("node_id", "topic", "partition", "reason", "acks", "group_id", "transactional_id")
 _PREFIX: Final = "mainstem_client_"
 _KAFKA_PREFIX: Final = "org.apache.kafka."
 _NO_NAME: Final = re.compile(r"[^a-zA-Z0-9]+")
@@ -42,6 +42,7 @@ class ReceivedMetrics:
         self._series_max = series_max
         self._families: dict[str, ClientFamily] = {}
         self._series: Counter[uuid.UUID] = Counter()
+        self._series_count = 0
         self.left_out = 0
 
     def take(self, instance_id: uuid.UUID, client_id: str, points: Sequence[MetricPoint]) -> None:
@@ -58,6 +59,7 @@ class ReceivedMetrics:
                     self.left_out += 1
                     continue
                 self._series[instance_id] += 1
+                self._series_count += 1
                 family = family or self._families.setdefault(name, ClientFamily(point.is_monotonic))
             before = family.values.get(key, 0.0) if point.is_delta else 0.0
             family.values[key] = before + point.value
@@ -68,7 +70,7 @@ class ReceivedMetrics:
         if not gone:
             return
         for instance_id in gone:
-            del self._series[instance_id]
+            self._series_count -= self._series.pop(instance_id)
         for name, family in list(self._families.items()):
             for key in [key for key in family.values if key[0] in gone]:
                 del family.values[key]
@@ -80,7 +82,7 @@ class ReceivedMetrics:
         yield from sorted(self._families.items())
 
     def _is_full(self, instance_id: uuid.UUID) -> bool:
-        return self._series[instance_id] >= _SERIES_OF_CLIENT_MAX or self._series.total() >= self._series_max
+        return self._series[instance_id] >= _SERIES_OF_CLIENT_MAX or self._series_count >= self._series_max
 
 
 def _family_name(point: MetricPoint) -> str:
@@ -90,6 +92,6 @@ def _family_name(point: MetricPoint) -> str:
 
 
 def _labels(attributes: dict[str, str]) -> Iterator[tuple[str, str]]:
-    for name in _ATTRIBUTES:
+    for name in LABEL_ATTRIBUTES:
         if name in attributes:
             yield name, attributes[name][:_LABEL_LENGTH_MAX]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from mainstem.broker.error_codes import refusal
 from mainstem.broker.telemetry.client_instances import ClientInstance, ClientInstances
 from mainstem.broker.telemetry.otlp import ReadMetrics, read_metrics
-from mainstem.broker.telemetry.received_metrics import ReceivedMetrics
+from mainstem.broker.telemetry.received_metrics import LABEL_ATTRIBUTES, ReceivedMetrics
 from mainstem.broker.telemetry.subscription_configs import ClientMetricsConfigs
 from mainstem.errors import CorruptBatchError, InvalidRecordError
 from mainstem.protocol.errors import ErrorCode
@@ -100,4 +100,4 @@ class Telemetry:
 
 
 def _read(codec: Compression, data: bytes) -> ReadMetrics:
-    return read_metrics(memoryview(decompress(codec, data, limit_bytes=DECOMPRESSED_BYTES_MAX)))
+    return read_metrics(memoryview(decompress(codec, data, limit_bytes=DECOMPRESSED_BYTES_MAX)), LABEL_ATTRIBUTES)

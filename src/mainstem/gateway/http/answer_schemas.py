@@ -63,7 +63,11 @@ _CONSUMING_GROUP: Final = _object(
     },
 )
 _JOURNEY_RECORD: Final = _object(
-    {"key": _TEXT_OR_NULL, "key_base64": _BASE64}, topic=_TEXT, partition=_NUMBER, offset=_NUMBER, timestamp_ms=_NUMBER
+    {"key": _TEXT_OR_NULL, "key_base64": _BASE64, "key_bytes": _NUMBER},
+    topic=_TEXT,
+    partition=_NUMBER,
+    offset=_NUMBER,
+    timestamp_ms=_NUMBER,
 )
 _TRANSACTION: Final = _object(
     transactional_id=_TEXT_OR_NULL,

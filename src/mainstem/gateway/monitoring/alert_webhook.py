@@ -106,7 +106,7 @@ def checked_url(url: str) -> str:
     """The URL. Raises ConfigError where it is not one of HTTP."""
     try:
         parts = urlsplit(url)
-        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_valid = parts.scheme in ("http", "https") and bool((parts.hostname or "").encode("idna")) and parts.port != 0
     except ValueError:
         is_valid = False
     if not is_valid or not url.isascii() or not url.isprintable() or " " in url:

@@ -133,7 +133,7 @@ class _Journeys:
             return step
         if step.letters:
             may = grants.may("read", "topic", step.letters)
-            work = partial(letter_note, self._log, step.letters, step.start, step.until, with_error=may)
+            work = partial(letter_note, self._log, step.letters, step.start, step.until, may_read=may)
             letter = await self._workers.run(work)
             step = replace(step, note="; ".join(filter(None, (letter, step.note))))
         applied = await self._views.applied(step.view, step.until)

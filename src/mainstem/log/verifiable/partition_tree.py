@@ -26,7 +26,7 @@ from mainstem.log.verifiable.stored_batches import Span, close_spans, open_spans
 from mainstem.log.verifiable.tree_files import TreeFiles
 from mainstem.tlog.leaf import decode_leaf, entry_of
 from mainstem.tlog.merkle import EMPTY_ROOT
-from mainstem.tlog.tiles import ENTRIES, Tile, encode_bundle
+from mainstem.tlog.tiles import ENTRIES, TILE_HEIGHT, Tile, encode_bundle
 
 if TYPE_CHECKING:
     from mainstem.log.partition.partition_log import PartitionLog
@@ -224,8 +224,7 @@ class PartitionTree:
 
         Raises StorageError, CorruptBatchError.
         """
-        head = self.require_head()
-        assert tile.exists_in(head.size)
+        head = self._served((tile.first + tile.width) << (TILE_HEIGHT * max(tile.level, 0)))
         if tile.level != ENTRIES:
             return TileRead(self._files, head, tile)
         entries = self._files.entries(tile.first, tile.first + tile.width)
@@ -244,6 +243,13 @@ class PartitionTree:
         size = self.require_head().size
         index = self._files.find(offset, size)
         return FoundLeaf(index, self._files.entries(index, index + 1)[0]) if index < size else None
+
+    def _served(self, size: int) -> TreeHead:
+        """The head of a tree of ``size`` leaves at least: a failed write may have taken it while a read waited."""
+        head = self.require_head()
+        if head.size < size:
+            raise StorageError(f"the tree of {self._log.topic_partition} cannot be read now: try again later")
+        return head
 
 
 class FoundLeaf(NamedTuple):

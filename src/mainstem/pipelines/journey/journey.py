@@ -6,7 +6,8 @@ for every record, of any writer, on Mainstem and on Apache Kafka.
 Forward: what a micro-batch derived lies in a range of each output. Where the record's key is in that range, those
 records are followed on, and else the whole range. Backward is the same the other way round.
 
-Bounded: at most ``STEPS_MAX`` pipelines, ``DEPTH_MAX`` after each other. Safe from any thread.
+Bounded: at most ``STEPS_MAX`` pipelines, ``DEPTH_MAX`` after each other; no step begins after
+``TIME_MAX_S``. Safe from any thread.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 STEPS_MAX: Final = 50
 DEPTH_MAX: Final = 8
+TIME_MAX_S: Final = 20.0
 Document = Mapping[str, Any]
 Side = Callable[[Position, Position], Position]
 """Chooses one of two positions: of a micro-batch's source and its sink."""
@@ -39,9 +41,9 @@ Side = Callable[[Position, Position], Position]
 
 @dataclass(frozen=True, slots=True)
 class Sees:
-    """The rights of a caller: the topics that it may see, and whether it may see the texts of pipelines' failures.
+    """The rights of a caller: the topics that it may see, and whether it may see what pipelines say of themselves.
 
-    These may quote records of any topic.
+    The texts of their failures may quote records of any topic; what holds a watermark back names one.
     """
 
     topic: Callable[[str], bool] = lambda _: True
@@ -59,7 +61,7 @@ class JourneyFinder:
     def find(self, tp: TopicPartition, offset: int, sees: Sees | None = None) -> Journey:
         """The journey of the record at ``offset``. Raises UnknownTopicError, LogUnavailableError."""
         place = find_place(self._log, tp, offset)
-        walk = _Walk(self._log, self._overview.latest(), sees or Sees())
+        walk = _Walk(self._log, self._overview.latest(), sees or Sees(), self._clock)
         walk.forward(place)
         if place.state.is_settled:
             walk.backward(place)
@@ -86,7 +88,7 @@ class _Batches:
 class _Walk:
     """One journey while it is put together."""
 
-    def __init__(self, log: Log, pipelines: list[dict[str, Any]], sees: Sees) -> None:
+    def __init__(self, log: Log, pipelines: list[dict[str, Any]], sees: Sees, clock: Clock) -> None:
         self.steps: list[PipelineStep] = []
         self.origins: list[OriginStep] = []
         self.arrivals: list[Arrival] = []
@@ -95,6 +97,11 @@ class _Walk:
         self._log = log
         self._pipelines = pipelines
         self._sees = sees
+        self._clock = clock
+        self._ends_s = clock.monotonic_s() + TIME_MAX_S
+
+    def _is_at_bound(self, steps: int, depth: int) -> bool:
+        return steps >= STEPS_MAX or depth >= DEPTH_MAX or self._clock.monotonic_s() >= self._ends_s
 
     # ---- forward
 
@@ -114,7 +121,7 @@ class _Walk:
                 step_of = (pipeline["name"], arrival.topic)
                 if not _reads(pipeline, arrival.topic) or step_of in seen:
                     continue
-                if len(self.steps) >= STEPS_MAX or arrival.depth >= DEPTH_MAX:
+                if self._is_at_bound(len(self.steps), arrival.depth):
                     self.is_complete = False
                     continue
                 seen.add(step_of)
@@ -137,7 +144,7 @@ class _Walk:
         batches = self._batches(name, _source_at, arrival.start, until, near_ms)
         step = replace(step, state="read", batch=batches.last, first_batch=batches.first, note=batches.note)
         letters = pipeline_topic(str(pipeline.get("app")), name)
-        letter = letter_note(self._log, letters, arrival.start, until, with_error=self._may(letters))
+        letter = letter_note(self._log, letters, arrival.start, until, may_read=self._may(letters))
         if letter:
             step = replace(step, note="; ".join(filter(None, (letter, step.note))))
         if batches.last is None or not batches.last.is_exact:
@@ -146,8 +153,9 @@ class _Walk:
         outputs = tuple(
             self._range(each, sink_from, sink_to, arrival.key) for each in batches.last.batch.outputs if self._may(each)
         )
-        waits = watermark_wait(pipeline) if not any(each.offsets for each in outputs) else ""
-        note = "" if waits or any(each.matches.records for each in outputs) else watermark_wait(pipeline)
+        held = watermark_wait(pipeline, with_held_by=self._sees.errors)
+        waits = held if not any(each.offsets for each in outputs) else ""
+        note = "" if waits or any(each.matches.records for each in outputs) else held
         note = f"if its row is not among these, it waits for {note}" if note else ""
         return replace(step, outputs=outputs, waits_for=waits, note=step.note or note)
 
@@ -205,7 +213,7 @@ class _Walk:
             for pipeline in self._pipelines:
                 if topic not in pipeline["outputs"] or (pipeline["name"], topic) in seen:
                     continue
-                if len(self.origins) >= STEPS_MAX or depth >= DEPTH_MAX:
+                if self._is_at_bound(len(self.origins), depth):
                     self.is_complete = False
                     continue
                 seen.add((pipeline["name"], topic))

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 LETTERS_MAX: Final = 1_000
 _PLACES_MAX: Final = 10
+_ERROR_MAX: Final = 1_000
 
 
-def letter_note(log: Log, letters: str, start: Position, until: Position, *, with_error: bool = True) -> str:
+def letter_note(log: Log, letters: str, start: Position, until: Position, *, may_read: bool = True) -> str:
     """A sentence about the letter in the topic ``letters`` of one of the records between two positions; or empty.
 
-    Only a few records are looked for: of a larger range it is not known which came of the record. Raises
-    LogUnavailableError.
+    Who may not read that topic sees neither its name nor the error. Only a few records are looked for: of a larger
+    range it is not known which came of the record. Raises LogUnavailableError.
     """
     if sum(offset - start.get(tp, 0) for tp, offset in until.items()) > _PLACES_MAX:
         return ""
@@ -35,9 +36,9 @@ def letter_note(log: Log, letters: str, start: Position, until: Position, *, wit
                 continue
             tp, offset = letter.source
             if start.get(tp, 0) <= offset < until.get(tp, 0):
-                error = f": {letter.error}" if with_error else ""
+                said = f"it could not use {tp}:{offset} and set it aside as dead letter"
                 place = f"{record.topic}/{record.partition}:{record.offset}"
-                return f"it could not use {tp}:{offset} and set it aside as dead letter {place}{error}"
+                return f"{said} {place}: {letter.error[:_ERROR_MAX]}" if may_read else said
     except LogUnavailableError:
         raise
     except MainstemError:  # the topic does not exist, or may not be read

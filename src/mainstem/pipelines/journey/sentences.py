@@ -152,6 +152,8 @@ def _batch(batch: Document) -> str:
 
 
 def _key(record: Document) -> str:
+    if "key_bytes" in record:
+        return f"with a key of {record['key_bytes']} bytes"
     if "key_base64" in record:
         return f"with a key of bytes (base64 {record['key_base64'][:40]})"
     return "without a key" if record["key"] is None else f"with key {record['key'][:100]!r}"

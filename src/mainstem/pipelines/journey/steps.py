@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from mainstem.client.admin.open_transactions import OpenTransaction
 from mainstem.model import Position, Record
 from mainstem.pipelines.journey.batch_search import FoundBatch
 from mainstem.pipelines.journey.key_search import TopicRange
 from mainstem.pipelines.journey.record_place import RecordPlace
+
+_KEY_BYTES_MAX: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +142,15 @@ def range_json(found: TopicRange) -> dict[str, Any]:
 
 
 def record_json(record: Record) -> dict[str, Any]:
-    """A record by its place, time and key; its value is one read away."""
+    """A record by its place, time and key; its value is one read away, and so is a key that is too long for a list."""
     document: dict[str, Any] = {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
     }
+    if record.key is not None and len(record.key) > _KEY_BYTES_MAX:
+        return {**document, "key_bytes": len(record.key)}
     try:
         document["key"] = None if record.key is None else record.key.decode()
     except UnicodeDecodeError:

@@ -58,11 +58,14 @@ def pipeline_wait(pipeline: Document, until: Position, *, with_errors: bool) -> 
     return f"pipeline {name} runs and is behind: it has read up to {where}{failed}"
 
 
-def watermark_wait(pipeline: Document) -> str:
-    """The wait of rows that a pipeline holds for a watermark; empty for a pipeline without one."""
+def watermark_wait(pipeline: Document, *, with_held_by: bool) -> str:
+    """The wait of rows that a pipeline holds for a watermark; empty for a pipeline without one.
+
+    ``with_held_by``: with the name of the input that holds it back.
+    """
     if not pipeline.get("watermark"):
         return ""
-    held_by = pipeline.get("watermark_held_by")
+    held_by = pipeline.get("watermark_held_by") if with_held_by else None
     held = f", held back by {held_by}" if held_by else ""
     return (
         f"the watermark of pipeline {pipeline['name']}: it is {pipeline['watermark']}{held}; a row of a window comes "

@@ -61,9 +61,19 @@ class LetterRules:
             if not self._creates:
                 raise InputError(f"topic {name!r} for dead letters is missing: create it with {_ALLOWED}=true")
             return topics.create(name, topics.default_partitions, {_ALLOWED: "true"})
+        self.require_allowed(topics, topic)
+        return topic
+
+    @staticmethod
+    def require_allowed(topics: Topics, topic: Topic) -> None:
+        """Raise InputError when a topic takes no dead letters, or is not the one of its name any more."""
+        name = topic.name
+        if topics.get(name) is not topic:
+            raise InputError(f"topic {name!r} for dead letters was deleted")
         if topic.configs.get(_ALLOWED, "").strip().lower() != "true":
             raise InputError(f"topic {name!r} does not take dead letters: set {_ALLOWED}=true on it")
-        return topic
+        if topic.is_mirror:
+            raise InputError(f"topic {name!r} is a mirror: only its source writes it; name another for dead letters")
 
 
 def letter_settings(configs: GroupConfigs, group_id: str) -> LetterSettings | None:

@@ -102,29 +102,30 @@ class LetterWriter:
         log = target.partition(key.partition % len(target.partitions))
         time_ms = self._clock.time_ms()
         for run in runs:
-            if settings.copies:
-                letters = [each async for each in _copied(source_topic.partition(key.partition), run)]
-            else:
-                letters = [Letter(offset, run.delivery_count, run.state) for offset in range(run.first, run.last + 1)]
-            records = (letter_record(letter, key.group_id, source, time_ms) for letter in letters)
-            for batch in in_batches(records, log.config.max_message_bytes):
-                log.append(build_batch(batch))
-                self._commit.appended(log)
-                await asyncio.sleep(0)
+            copied = source_topic.partition(key.partition) if settings.copies else None
+            async for letters in copied_letters(copied, run):
+                records = (letter_record(letter, key.group_id, source, time_ms) for letter in letters)
+                for batch in in_batches(records, log.config.max_message_bytes):
+                    self._rules.require_allowed(self._topics, target)  # what was awaited may have changed it
+                    log.append(build_batch(batch))
+                    self._commit.appended(log)
+                    await asyncio.sleep(0)
         await self._commit.durable(log, log.log_end_offset)
 
 
-async def _copied(log: PartitionLog, run: Run) -> AsyncIterator[Letter]:
-    """The letters of a run with keys and values. A record that cannot be read any more has none."""
+async def copied_letters(copied: PartitionLog | None, run: Run) -> AsyncIterator[list[Letter]]:
+    """The letters of a run, with keys and values of ``copied``, those of one stored batch at a time: a run may be far
+    larger than memory. A record that cannot be read any more has none.
+    """
     position = run.first
     while position <= run.last:
-        end, found = await _read(log, position, run.last)
+        end, found = (run.last + 1, {}) if copied is None else await _read(copied, position, run.last)
+        letters = []
         for offset in range(position, end):
             record = found.get(offset)
-            if record is None:
-                yield Letter(offset, run.delivery_count, run.state)
-            else:
-                yield Letter(offset, run.delivery_count, run.state, record.key, record.value)
+            letter = Letter(offset, run.delivery_count, run.state)
+            letters.append(letter if record is None else letter._replace(key=record.key, value=record.value))
+        yield letters
         position = end
 
 

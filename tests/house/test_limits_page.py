@@ -77,6 +77,12 @@ CONSTANTS = {
         "pipelines.journey.batch_search:READ_MAX",
         "pipelines.journey.key_search:SCAN_MAX",
     ],
+    "seconds after which a journey": ["pipelines.journey.journey:TIME_MAX_S", "pipelines.journey.steps:_KEY_BYTES_MAX"],
+    "batches, bytes and offsets that a mirror's request": [
+        "log.partition.mirrored_batches:_STEP_BATCHES",
+        "log.partition.mirrored_batches:_RUN_BYTES",
+        "log.partition.mirrored_batches:_STEP_OFFSETS",
+    ],
     "topics followed for streams": ["gateway.streams.topic_stream:_TAILS_MAX"],
     "time in which a stream's client": ["gateway.streams.event_stream:STALL_S"],
     "requests that wait for a reply": [

@@ -59,6 +59,7 @@ _PROBLEMS: dict[type[MainstemError], _Problem] = {
     errors.InvalidTimestampError: _Problem("invalid-timestamp", 422, "Timestamp out of bounds"),
     errors.OffsetOutOfRangeError: _Problem("offset-out-of-range", 416, "No such offset"),
     errors.SchemaError: _Problem("schema", 422, "Value does not fit the schema"),
+    errors.MirrorRefusedError: _Problem("mirror-refused", 409, "The mirror is refused"),
     errors.HistoryRemovedError: _Problem("history-removed", 409, "History removed"),
     errors.ProofError: _Problem("proof", 422, "The proof does not hold"),
     errors.QueryError: _Problem("query", 400, "Invalid query"),

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from mainstem.cli.output import out_rows, utc_time
+from mainstem.cli.output import out_rows
 
 
 def test_a_row_is_one_line_however_long_where_no_terminal_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,11 +29,3 @@ def test_a_terminal_gets_no_line_that_is_wider_than_it_is(monkeypatch: pytest.Mo
     out_rows([{"key": "k", "text": "z" * 500}])
     parts = [line.count("z") for line in terminal.getvalue().splitlines()]
     assert (sum(parts), 40 < max(parts) <= 60) == (500, True)
-
-
-@pytest.mark.parametrize(
-    ("time_ms", "written"),
-    [(0, "1970-01-01T00:00:00Z"), (1_795_655_930_798, "2026-11-26T01:18:50Z"), (10**17, f"{10**17} ms")],
-)
-def test_a_time_is_written_as_commands_take_it(time_ms: int, written: str) -> None:
-    assert utc_time(time_ms) == written

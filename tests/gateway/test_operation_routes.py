@@ -17,6 +17,7 @@ from mainstem.model import Position
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.gateway.served import served
+from tests.support.eventually import eventually
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def progress(name: str, offset: int) -> tuple[bytes, bytes]:
 
 
 def test_a_log_that_answers_is_healthy(api: httpx.Client) -> None:
-    assert api.get("/healthz").json()["status"] == "ok"
+    eventually(lambda: api.get("/healthz").json()["status"] == "ok", "the log answers")
 
 
 def test_a_log_that_does_not_answer_is_a_503(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,17 +12,17 @@ import json
 import logging
 import threading
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Mapping
-from http.client import HTTPException
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
 
 from mainstem.addresses import is_loopback
 from mainstem.errors import AuthenticationError, ConfigError
 from mainstem.extras import naming_the_extra
+
+if TYPE_CHECKING:
+    from urllib.request import OpenerDirector
 
 _LOG: Final = logging.getLogger("mainstem.broker")
 JWKS_BYTES_MAX: Final = 1 << 20
@@ -36,7 +36,7 @@ def parse_jwks_address(text: str) -> str:
     """Parse the address of a JWKS document: https, http on loopback, or a file. Raises ValueError."""
     if not text:
         return ""
-    parts = urllib.parse.urlsplit(text)
+    parts = urlsplit(text)
     is_file = parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path.startswith("/")
     is_local = parts.scheme == "http" and parts.hostname is not None and is_loopback(parts.hostname)
     if not is_file and not is_local and not (parts.scheme == "https" and parts.hostname):
@@ -82,32 +82,36 @@ class OauthKeys:
         try:
             self._tried_s = now_s
             self._read(now_s)
-        except (OSError, ValueError, HTTPException) as error:
+        except (OSError, ValueError) as error:
             _LOG.warning("the keys of tokens cannot be read from %s: %s", self._address, error)
         finally:
             self._reading.release()
 
     def _read(self, now_s: float) -> None:
-        """Raises OSError, ValueError, HTTPException."""
+        """Raises OSError, ValueError."""
         self._keys = _keys_of(_file(self._address) if self._address.startswith("file:") else _fetched(self._address))
         self._read_s = now_s
 
 
 def _file(address: str) -> bytes:
-    with Path(urllib.request.url2pathname(urllib.parse.urlsplit(address).path)).open("rb") as file:
+    with Path(unquote(urlsplit(address).path)).open("rb") as file:
         return file.read(JWKS_BYTES_MAX + 1)
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        """Follow none: the operator has named the issuer's address."""
-        return
-
-
 def _fetched(address: str) -> bytes:
-    """Raises OSError (URLError is one), ValueError, HTTPException (an answer that is not HTTP's)."""
+    """Raises OSError (also for an answer that is not HTTP's), ValueError."""
+    from http.client import HTTPException
+
+    from mainstem.redirects import direct_opener
+
+    try:
+        return _answer(direct_opener(proxies=False), address)
+    except HTTPException as error:
+        raise OSError(f"the answer is not HTTP's: {error!r}") from error
+
+
+def _answer(opener: OpenerDirector, address: str) -> bytes:
     ends_s = time.monotonic() + _FETCH_S
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
     pieces: list[bytes] = []
     with opener.open(address, timeout=_FETCH_S) as answer:
         while piece := answer.read1(_PIECE_BYTES):

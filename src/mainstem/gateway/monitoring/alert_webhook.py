@@ -16,11 +16,12 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+from urllib.request import Request
 
 from mainstem.clock import Clock, utc_time
 from mainstem.errors import ConfigError
 from mainstem.gateway.monitoring.problem_watch import PROBLEMS_MAX, CurrentProblem
+from mainstem.redirects import direct_opener
 
 _TIMEOUT_S: Final = 10.0
 _PAUSE_S: Final = 5.0
@@ -41,7 +42,7 @@ class AlertWebhook:
         self._console = console.rstrip("/")
         self._clock = clock
         self._known: dict[_Key, CurrentProblem] = {}
-        self._opener = build_opener(ProxyHandler(), _NoRedirects())
+        self._opener = direct_opener(proxies=True)
         self._failures = 0
         self._next_ms = 0
 
@@ -119,10 +120,3 @@ def _lines(begun: Sequence[CurrentProblem], ended: Sequence[CurrentProblem]) -> 
         yield f"{problem.symptom.text} {problem.symptom.action}"
     for problem in ended[:PROBLEMS_MAX]:
         yield f"Over: {problem.symptom.text}"
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    """A redirected request would become a GET without a body: it is an error instead."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None

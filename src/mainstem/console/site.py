@@ -62,6 +62,8 @@ def build(gateway: AsgiApp, sessions: Sessions, *, is_read_only: bool = False) -
         show_welcome_message=False,
     )
     nicegui_app.config.socket_io_js_transports = ["websocket"]
+    # Quasar's bar at the top has no name for a screen reader; pages wait for nothing but their websocket.
+    nicegui_app.config.quasar_config["loadingBar"]["skipHijack"] = True
     nicegui_app.storage.max_tab_storage_age = _TAB_S
     core.sio.eio.cors_allowed_origins = None  # our own origin alone, as the guard has it
     return app

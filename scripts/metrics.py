@@ -1,8 +1,8 @@
 """The page ``docs/reference/metrics.md``: every metric of ``/metrics``, with its labels, its unit, and what to do.
 
 Names, types and meanings come from the code that writes them: a log process that is started for it, and the functions
-of the gateway, the supervisor and the backup. ``METRICS`` adds what no code says. A metric without an entry, or an
-entry without a metric, is an error.
+of the gateway, the supervisor, the backup and the mirror. ``METRICS`` adds what no code says. A metric without an
+entry, or an entry without a metric, is an error.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from mainstem.broker.security.listeners import Listener, Protocol
 from mainstem.broker.server import Broker
 from mainstem.clock import SystemClock
 from mainstem.gateway.operation.log_metrics import own_metrics, pipeline_metrics, view_metrics
+from mainstem.mirror.metrics import metrics_text
+from mainstem.mirror.mirror import MirrorReport
 from mainstem.node.supervisor import restart_metrics
 
 _HEAD: Final = re.compile(r"^# HELP (\S+) (.*)\n# TYPE \S+ (\S+)$", re.MULTILINE)
@@ -149,6 +151,15 @@ _SECTIONS: Final[dict[str, dict[str, Metric]]] = {
             ("error",), "seconds since 1970", "There: mend what the error names. It goes with the next point."
         ),
     },
+    "Mirror": {
+        "mainstem_mirror_level_until_seconds": Metric(
+            _ONE, "seconds since 1970", "Minutes behind: the mirror ended, or its source does not answer."
+        ),
+        "mainstem_mirror_lag_records": Metric(_ONE, "offsets"),
+        "mainstem_mirror_copied_bytes_total": Metric(_ONE, "bytes"),
+        "mainstem_mirror_partitions": Metric(_ONE, "partitions"),
+        "mainstem_mirror_topics_set_aside": Metric(_ONE, "topics", "Above 0: `mainstem mirror --status` names them."),
+    },
     "Processes": {
         "mainstem_info": Metric(("version", "cluster_id", "node_id"), "always 1"),
         "mainstem_process_restarts_total": Metric(
@@ -204,7 +215,7 @@ def exposed() -> dict[str, tuple[str, str]]:
     text += own_metrics().decode() + view_metrics([_VIEW]) + pipeline_metrics([_CAPTURE]) + restart_metrics([], [])
     backup = BackupStatus(None, SystemClock())
     backup.failed("an error")
-    text += backup.text()
+    text += backup.text() + metrics_text(MirrorReport(0, 0, 0, 0, None, {}), 0, 0)
     return {name: (kind, meaning) for name, meaning, kind in _HEAD.findall(text)}
 
 

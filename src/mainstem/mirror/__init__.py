@@ -10,8 +10,10 @@ is the end of the target.
 * ``topics``: topics at the target, made and kept as at the source
 * ``lineage``: whether the target holds what the source holds
 * ``group_offsets``: committed offsets of groups
+* ``rights``: ACLs and quotas
 * ``promotion``: opens the target to writers, at a position that is written down
 * ``promotion_record``: how that position is written down, and read again
 * ``status``: how far the copy is behind
+* ``metrics``: the same for Prometheus, in a file
 * ``rate``: the limit of bytes per second
 """

@@ -1,7 +1,8 @@
 """Committed offsets of groups, carried from the source to the target again and again.
 
 Only what the target holds can be committed there: a group that is further at the source than the copy is, is carried up
-to the end of the copy. Groups with members at the target keep what they committed there. Share groups are not carried.
+to the end of the copy. Groups with members at the target keep what they committed there. Of share groups the start
+offsets are carried: what was acknowledged beyond them is delivered again at the target.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from mainstem.client.failures import error_of
-from mainstem.client.wire.admin.groups import CommittedEntry, committed_entries, list_groups
+from mainstem.client.wire.admin.groups import CommittedEntry, ListedGroup, committed_entries, list_groups
+from mainstem.client.wire.admin.share_offsets import set_share_start_offsets, share_start_offsets
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.cluster.coordinated import GROUP, ask_coordinator
+from mainstem.errors import GroupNotEmptyError
 from mainstem.mirror.link import Link
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode
@@ -24,7 +27,14 @@ from mainstem.protocol.messages.offset_commit import (
 
 _COMMIT_BY_NAME_MAX: Final = 9
 _SHARE: Final = "share"
-_IN_USE: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION})
+_IN_USE: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.NON_EMPTY_GROUP,
+    }
+)
 
 
 class GroupOffsets:
@@ -44,37 +54,57 @@ class GroupOffsets:
         """
         changed = 0
         for group in list_groups(self._link.source):
-            if group.kind.lower() == _SHARE:
-                continue
-            entries = committed_entries(self._link.source, group.name, require_stable=require_stable)
+            entries = _entries(self._link.source, group, require_stable=require_stable)
             wanted = {
                 tp: CommittedEntry(min(entry.offset, ends[tp]), entry.metadata)
                 for tp, entry in entries.items()
                 if tp in ends
             }
-            known = self._known(group.name) if wanted else {}
+            known = self._known(group) if wanted else {}
             news = {tp: entry for tp, entry in wanted.items() if known.get(tp) != entry}
-            if news and self._commit(group.name, news):
+            if news and self._commit(group, news):
                 known.update(news)
                 changed += 1
         return changed
 
-    def _known(self, group: str) -> dict[TopicPartition, CommittedEntry]:
-        if group not in self._carried:
-            self._carried[group] = committed_entries(self._link.target, group)
-        return self._carried[group]
+    def _known(self, group: ListedGroup) -> dict[TopicPartition, CommittedEntry]:
+        if group.name not in self._carried:
+            self._carried[group.name] = _entries(self._link.target, group)
+        return self._carried[group.name]
 
-    def _commit(self, group: str, entries: Mapping[TopicPartition, CommittedEntry]) -> bool:
-        code = _commit(self._link.target, group, entries)
+    def _commit(self, group: ListedGroup, entries: Mapping[TopicPartition, CommittedEntry]) -> bool:
+        commit = _commit_share if _is_share(group) else _commit
+        code = commit(self._link.target, group.name, entries)
         if code in _IN_USE:
-            if group not in self._in_use:
-                self._note(f"group {group} has members at the target: its offsets are not carried over")
-            self._in_use.add(group)
+            if group.name not in self._in_use:
+                self._note(f"group {group.name} has members at the target: its offsets are not carried over")
+            self._in_use.add(group.name)
             return False
         if code != ErrorCode.NONE:
-            raise error_of(code, f"the offsets of group {group!r} cannot be set at {self._link.target.bootstrap}")
-        self._in_use.discard(group)
+            raise error_of(code, f"the offsets of group {group.name!r} cannot be set at {self._link.target.bootstrap}")
+        self._in_use.discard(group.name)
         return True
+
+
+def _is_share(group: ListedGroup) -> bool:
+    return group.kind.lower() == _SHARE
+
+
+def _entries(
+    client: WireClient, group: ListedGroup, *, require_stable: bool = False
+) -> dict[TopicPartition, CommittedEntry]:
+    """Where a group goes on; of a share group, where it begins."""
+    if _is_share(group):
+        return {tp: CommittedEntry(offset, "") for tp, offset in share_start_offsets(client, group.name).items()}
+    return committed_entries(client, group.name, require_stable=require_stable)
+
+
+def _commit_share(client: WireClient, group: str, entries: Mapping[TopicPartition, CommittedEntry]) -> int:
+    try:
+        set_share_start_offsets(client, group, {tp: entry.offset for tp, entry in entries.items()})
+    except GroupNotEmptyError:
+        return ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE
 
 
 def _commit(client: WireClient, group: str, entries: Mapping[TopicPartition, CommittedEntry]) -> int:

@@ -19,6 +19,7 @@ from mainstem.mirror.copying import Copying
 from mainstem.mirror.group_offsets import GroupOffsets
 from mainstem.mirror.link import Link
 from mainstem.mirror.rate import RateLimit
+from mainstem.mirror.rights import Rights
 from mainstem.mirror.topics import ensure_copy, keep_copy
 from mainstem.model import TopicPartition
 
@@ -27,12 +28,16 @@ _RETRY_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class MirrorOptions:
-    """``rate_bytes_per_s``: None for no limit. ``every_s``: how often topics, groups and the report are done."""
+    """``rate_bytes_per_s``: None for no limit. ``every_s``: how often topics, groups and the report are done.
+
+    ``rights``: whether ACLs and quotas are carried, as often as topics are looked at.
+    """
 
     rate_bytes_per_s: int | None = None
     topics_every_s: float = 10.0
     groups_every_s: float = 5.0
     report_every_s: float = 10.0
+    rights: bool = False
     source_is_closed: bool = False
     """Whether a promotion may have closed the source."""
 
@@ -67,13 +72,14 @@ class Mirror:
         self._stopped = threading.Event()
         self._copying = Copying(link, options.rate_bytes_per_s)
         self._groups = GroupOffsets(link, note)
+        self._rights = Rights(link, self._note_once) if options.rights else None
         self._rate = RateLimit(options.rate_bytes_per_s, self._stopped.wait)
         self._set_aside: dict[str, str] = {}
         self._epochs: dict[str, tuple[int, ...]] = {}
         self._copied_bytes = 0
         self._level_s: float | None = None
         self._said: str | None = None
-        self._due_s = {"topics": 0.0, "groups": 0.0, "report": 0.0}
+        self._due_s = dict.fromkeys(("topics", "groups", "rights", "report"), 0.0)
 
     def begin(self) -> None:
         """Reach both logs and make the topics. Raises MirrorRefusedError, AuthorizationError, LogUnavailableError."""
@@ -116,6 +122,8 @@ class Mirror:
             self._level_s = time.monotonic()
         if self._is_due("groups", self._options.groups_every_s):
             self.carry_groups()
+        if self._rights is not None and self._is_due("rights", self._options.topics_every_s):
+            self._rights.carry()
         if self._is_due("report", self._options.report_every_s):
             self._report(self.state())
         self._rate.took(copied.size)

@@ -4,6 +4,7 @@
     DATA/run/<role>.log                  what each process printed
     DATA/run/supervisor.prom             restarts of the processes, for the page of metrics
     DATA/run/backup.prom                 how the backup is doing, likewise; backup.lock, backup-writer: whose it is
+    DATA/run/mirror.prom                 how a mirror into this log is doing, if it writes there
     DATA/run/history.ring                what the gateway sampled: an hour and a day, at most 9.6 MB
     DATA/run/views.sock                  the view host's socket, readable by its owner only
     DATA/run/metrics.sock                the log's metrics, likewise

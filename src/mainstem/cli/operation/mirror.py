@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -33,7 +34,7 @@ TargetConfig: TypeAlias = Annotated[
 ]
 
 
-def mirror(
+def mirror(  # noqa: PLR0913 - a command's options are its parameters
     source: Source,
     target: Target,
     topics: Topics = ".*",
@@ -42,6 +43,17 @@ def mirror(
     ] = None,
     source_config: SourceConfig = None,
     target_config: TargetConfig = None,
+    rights: Annotated[
+        bool, typer.Option("--rights", help="Also copy ACLs and quotas; users are never copied.")
+    ] = False,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(
+            "--metrics",
+            metavar="FILE",
+            help="Write metrics there, for Prometheus. A node shows those in its DATA/run/mirror.prom.",
+        ),
+    ] = None,
     status: Annotated[bool, typer.Option("--status", help="Copy nothing; show how far the copy is.")] = False,
     json: options.Json = False,
 ) -> None:
@@ -56,7 +68,7 @@ def mirror(
         if status:
             _show_status(link, as_json=json)
             return
-        running = Mirror(link, MirrorOptions(bytes_per_s), note, lambda report: _show_report(report, as_json=json))
+        running = Mirror(link, MirrorOptions(bytes_per_s, rights=rights), note, _reporter(metrics, as_json=json))
         with stopping_cleanly():
             try:
                 running.begin()
@@ -72,6 +84,21 @@ def mirror(
                 note("stopping")
             finally:
                 running.close()
+
+
+def _reporter(metrics: Path | None, *, as_json: bool) -> Callable[[MirrorReport], None]:
+    """A function that shows each report and writes the metrics."""
+    from mainstem.clock import SystemClock
+    from mainstem.mirror.metrics import MirrorMetrics
+
+    file = None if metrics is None else MirrorMetrics(metrics, SystemClock(), note)
+
+    def report(state: MirrorReport) -> None:
+        _show_report(state, as_json=as_json)
+        if file is not None:
+            file.publish(state)
+
+    return report
 
 
 def connected(source: str, target: str, topics: str, source_config: Path | None, target_config: Path | None) -> Link:

@@ -16,11 +16,13 @@ from mainstem.gateway.monitoring.snapshots import (
     backup_lag_s,
     dead_letter_topic,
     disk_free_percent,
+    mirror_lag_s,
 )
 
 DISK_FREE_PERCENT: Final = 10.0
 TRANSACTION_S: Final = 60.0
 BACKUP_LAG_S: Final = 60.0
+MIRROR_LAG_S: Final = 60.0
 _WAITING_GRACE_S: Final = 60.0
 _SERVING: Final = frozenset({"live", "catching up", "starting"})
 
@@ -92,6 +94,7 @@ def _of_log(snapshot: NodeSnapshot) -> Iterator[Symptom]:
             "/console/topics",
         )
     yield from _of_backup(snapshot)
+    yield from _of_mirror(snapshot)
     oldest_s = snapshot.metric("mainstem_transaction_oldest_seconds") or 0
     if oldest_s > TRANSACTION_S:
         yield Symptom(
@@ -123,6 +126,28 @@ def _of_backup(snapshot: NodeSnapshot) -> Iterator[Symptom]:
             "backup",
             f"The backup found {damages:,.0f} place{'s' if damages > 1 else ''} of the log damaged.",
             "DATA/run/backup.log names the files. See all damages with: mainstem log verify",
+            "/console/history",
+        )
+
+
+def _of_mirror(snapshot: NodeSnapshot) -> Iterator[Symptom]:
+    behind_s = mirror_lag_s(snapshot)
+    if behind_s is not None and behind_s > MIRROR_LAG_S:
+        yield Symptom(
+            "mirror-behind",
+            "mirror",
+            f"The mirror into this log has nothing of the last {behind_s:,.0f} s of its source.",
+            "See what it prints: it may have ended, or the source does not answer. See each partition with: "
+            "mainstem mirror --status. If you stopped it for good, remove DATA/run/mirror.prom.",
+            "/console/history",
+        )
+    aside = snapshot.metric("mainstem_mirror_topics_set_aside") or 0
+    if aside:
+        yield Symptom(
+            "mirror-topics-left-out",
+            "mirror",
+            f"The mirror does not copy {aside:,.0f} topic{'s' if aside > 1 else ''}, because this log's differ.",
+            "It has printed which, and why. See them with: mainstem mirror --status",
             "/console/history",
         )
 

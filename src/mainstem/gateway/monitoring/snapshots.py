@@ -32,6 +32,7 @@ UNITS: Final = {
     "cpu_percent": "%",
     "open_transaction_s": "s",
     "backup_lag_s": "s",
+    "mirror_lag_s": "s",
     "lag": "records",
     "group_lag": "records",
     "dead_letters": "records",
@@ -59,6 +60,8 @@ _FAMILIES: Final = frozenset(
         "mainstem_backup_held_until_seconds",
         "mainstem_backup_last_error_seconds",
         "mainstem_backup_damages",
+        "mainstem_mirror_level_until_seconds",
+        "mainstem_mirror_topics_set_aside",
         "process_resident_memory_bytes",
         "process_cpu_seconds_total",
     }
@@ -174,8 +177,17 @@ def disk_free_percent(snapshot: NodeSnapshot) -> float | None:
 
 def backup_lag_s(snapshot: NodeSnapshot) -> float | None:
     """How old the backup's state of the log is; None where the node has no backup."""
-    held_until_s = snapshot.metric("mainstem_backup_held_until_seconds")
-    return None if held_until_s is None else max(0.0, snapshot.at_ms / 1000 - held_until_s)
+    return _age_s(snapshot, "mainstem_backup_held_until_seconds")
+
+
+def mirror_lag_s(snapshot: NodeSnapshot) -> float | None:
+    """How old the state of its source is that a mirror into this log has; None where no mirror says so."""
+    return _age_s(snapshot, "mainstem_mirror_level_until_seconds")
+
+
+def _age_s(snapshot: NodeSnapshot, metric: str) -> float | None:
+    until_s = snapshot.metric(metric)
+    return None if until_s is None else max(0.0, snapshot.at_ms / 1000 - until_s)
 
 
 def _gauges(snapshot: NodeSnapshot) -> Iterator[tuple[str, float]]:
@@ -189,6 +201,9 @@ def _gauges(snapshot: NodeSnapshot) -> Iterator[tuple[str, float]]:
     behind_s = backup_lag_s(snapshot)
     if behind_s is not None:
         yield "node/backup_lag_s", behind_s
+    copy_behind_s = mirror_lag_s(snapshot)
+    if copy_behind_s is not None:
+        yield "node/mirror_lag_s", copy_behind_s
     for pipeline in snapshot.pipelines or ():
         yield from _pipeline(pipeline, snapshot.ends)
     for view in snapshot.views or ():

@@ -2,8 +2,8 @@
 
 The log counts by itself and serves Prometheus' text format. The gateway adds a counter of its own, of failures of
 background tasks; how each view is, as its host says it; what pipelines count, as their drivers say it; and the files in
-which the node's supervisor tells of restarts, and its backup how it is doing. Parts that do not answer in time are left
-out of the page. Used by one event loop.
+which the node's supervisor tells of restarts, and a backup or a mirror of how it is doing. Parts that do not answer in
+time are left out of the page. Used by one event loop.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from mainstem.pipelines.overview import Overview
 
 _TIMEOUT_S = 10.0
 BACKUP_FILE: Final = "backup.prom"
+MIRROR_FILE: Final = "mirror.prom"
 _THREADS_MAX: Final = 2
 _FAMILIES: Final[tuple[tuple[str, str, Callable[[Mapping[str, Any]], float]], ...]] = (
     ("up", "1 while the view applies and answers", lambda status: int(status["state"] in ("live", "catching up"))),
@@ -43,10 +44,11 @@ _FAMILIES: Final[tuple[tuple[str, str, Callable[[Mapping[str, Any]], float]], ..
 
 
 class LogMetrics:
-    """The log's socket, and the files of the supervisor and of the backup, where there are such."""
+    """The log's socket, and the files of the supervisor, the backup and a mirror, where there are such."""
 
     def __init__(self, socket: Path, supervisor: Path | None = None) -> None:
-        self._files = [] if supervisor is None else [supervisor, supervisor.with_name(BACKUP_FILE)]
+        names = (BACKUP_FILE, MIRROR_FILE)
+        self._files = [] if supervisor is None else [supervisor, *(supervisor.with_name(name) for name in names)]
         self._client = UnixHttp(socket, silence_s=_TIMEOUT_S, connect_s=_TIMEOUT_S)
 
     async def page(self) -> Response:

@@ -5,4 +5,6 @@
 * ``partitions``: ends and sizes of partitions, and the deletion of records
 * ``groups``: consumer groups
 * ``group_admin``: single groups: describe, delete, set offsets
+* ``share_offsets``: where share groups begin
+* ``quotas``: quotas of users and clients
 """

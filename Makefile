@@ -30,7 +30,7 @@ serve: $(READY) ## Start the log and the HTTP gateway in ./mainstem-data
 
 .PHONY: quick
 quick: $(READY) ## Run the tests for while you work: under two minutes on two cores
-	@exec $(BIN)/python -m pytest -n 2 -q -m 'not (slow or spark or browser or endtoend or maven)' $(ARGS)
+	@exec $(BIN)/python -m pytest -n 3 -q -m 'not (slow or spark or browser or endtoend or maven)' $(ARGS)
 
 .PHONY: test
 test: $(READY) ## Run every test, three at a time (ARGS="tests/log -k recovery" for some, one at a time)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.house.sources import source_tree
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "mainstem"
 MODULES_MAX = 15
@@ -44,7 +47,7 @@ def test_a_package_has_at_most_fifteen_modules(package: Path) -> None:
 def test_a_package_has_a_map_of_its_modules(package: Path) -> None:
     if _name(package) in FLAT:
         pytest.skip("one module for each API, named after it")
-    docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+    docstring = ast.get_docstring(source_tree(package / "__init__.py")) or ""
     parts = [*_modules(package), *sorted(path.parent.name for path in package.glob("*/__init__.py"))]
     assert [part for part in parts if f"``{part}``" not in docstring] == []
 
@@ -54,19 +57,20 @@ def test_a_public_class_name_means_one_thing() -> None:
         node.name
         for path in SOURCE.rglob("*.py")
         if "protocol/messages" not in str(path)
-        for node in ast.parse(path.read_text()).body
+        for node in source_tree(path).body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert {name: count for name, count in names.items() if count > 1} == dict.fromkeys(SHARED_NAMES, 2)
 
 
+@cache
 def _imports() -> dict[str, set[str]]:
     """Which modules each module imports, type-only imports and those within functions included."""
     modules = {".".join(("mainstem", *path.relative_to(SOURCE).with_suffix("").parts)): path for path in _sources()}
     found: dict[str, set[str]] = {}
     for name, path in modules.items():
         asked = set()
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(source_tree(path)):
             if isinstance(node, ast.ImportFrom) and node.module:
                 asked |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
             elif isinstance(node, ast.Import):

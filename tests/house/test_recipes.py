@@ -13,6 +13,7 @@ from mainstem.broker.configs.group_configs import GROUP_CONFIGS
 from mainstem.pipelines.kinds import KINDS
 from mainstem.views import requests
 from mainstem.views.stores.store_kinds import store_class
+from tests.house.sources import source_text
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "mainstem"
@@ -25,7 +26,7 @@ _NAMED_BY_THE_CONNECTION = {"api_versions", "sasl_authenticate"}
 @pytest.mark.parametrize("api", APIS)
 def test_an_api_takes_a_message_and_a_handler_of_its_name(api: str) -> None:
     assert (SOURCE / "protocol" / "messages" / f"{api}.py").exists()
-    assert len(re.findall(r"^API = Api\(", (HANDLERS / f"{api}.py").read_text(), re.MULTILINE)) == 1
+    assert len(re.findall(r"^API = Api\(", source_text(HANDLERS / f"{api}.py"), re.MULTILINE)) == 1
 
 
 def test_no_other_module_names_a_handler() -> None:
@@ -33,7 +34,7 @@ def test_no_other_module_names_a_handler() -> None:
         name
         for path in SOURCE.rglob("*.py")
         if path.parent != HANDLERS
-        for name in re.findall(r"broker\.handlers(?:\.| import )(\w+)", path.read_text())
+        for name in re.findall(r"broker\.handlers(?:\.| import )(\w+)", source_text(path))
     }
     assert named == _NAMED_BY_THE_CONNECTION
 
@@ -51,7 +52,7 @@ READ_TWICE = {"node.id", "socket.request.max.bytes"}
 
 @pytest.mark.parametrize("name", [each.name for each in SETTINGS.values() if each.topic_config is None])
 def test_a_config_of_the_broker_is_named_by_its_table_and_its_user_alone(name: str) -> None:
-    naming = [path for path in (SOURCE / "broker").rglob("*.py") if f'"{name}"' in path.read_text()]
+    naming = [path for path in (SOURCE / "broker").rglob("*.py") if f'"{name}"' in source_text(path)]
     users = [str(path.relative_to(SOURCE)) for path in naming if path.name not in CONFIG_TABLES]
     assert len(users) == (0 if name in ONLY_LISTED | READ_BY_RULE else 2 if name in READ_TWICE else 1), users
 
@@ -59,7 +60,7 @@ def test_a_config_of_the_broker_is_named_by_its_table_and_its_user_alone(name: s
 @pytest.mark.parametrize("request_class", [each for each in get_args(requests.Request) if hasattr(each, "HTTP")])
 def test_a_view_query_is_named_by_its_stores_alone(request_class: type) -> None:
     name = re.compile(rf"\brequests(?: import .*|\.){request_class.__name__}\b")
-    naming = {path.relative_to(SOURCE) for path in SOURCE.rglob("*.py") if name.search(path.read_text())}
+    naming = {path.relative_to(SOURCE) for path in SOURCE.rglob("*.py") if name.search(source_text(path))}
     others = {path for path in naming if path.parts[:2] != ("views", "stores")}
     # An answer that has pages says where the next one begins.
     assert others <= ({Path("gateway/views/view_routes.py")} if request_class.HTTP.pages else set())

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from functools import cache
 from pathlib import Path
+
+from tests.house.sources import source_text, source_tree
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
@@ -31,11 +32,6 @@ def _name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
 def _functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
@@ -46,14 +42,15 @@ def _length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def test_source_files_and_functions_stay_small() -> None:
-    sizes = {_name(path): (len(path.read_text().splitlines()), FILE_LINES_MAX) for path in SOURCES}
+    sizes = {_name(path): (len(source_text(path).splitlines()), FILE_LINES_MAX) for path in SOURCES}
     for path in SOURCES:
-        sizes |= {f"{_name(path)}:{each.name}": (_length(each), FUNCTION_LINES_MAX) for each in _functions(_tree(path))}
+        functions = _functions(source_tree(path))
+        sizes |= {f"{_name(path)}:{each.name}": (_length(each), FUNCTION_LINES_MAX) for each in functions}
     assert {name: size for name, (size, limit) in sizes.items() if size > limit} == {}
 
 
 def test_every_source_file_says_what_it_is() -> None:
-    silent = [_name(path) for path in SOURCES if not ast.get_docstring(_tree(path))]
+    silent = [_name(path) for path in SOURCES if not ast.get_docstring(source_tree(path))]
     assert silent == [], "a module starts with a docstring: its contract, invariants and concurrency"
 
 
@@ -67,7 +64,7 @@ def test_no_class_becomes_a_hub() -> None:
     hubs = {
         f"{_name(path)}:{node.name}": _public_methods(node)
         for path in SOURCES
-        for node in ast.walk(_tree(path))
+        for node in ast.walk(source_tree(path))
         if isinstance(node, ast.ClassDef)
     }
     assert {name: n for name, n in hubs.items() if n > MANY_METHODS.get(name, PUBLIC_METHODS_MAX)} == {}
@@ -75,7 +72,7 @@ def test_no_class_becomes_a_hub() -> None:
 
 def test_no_unfinished_work_is_left_in_the_source() -> None:
     pattern = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|raise NotImplementedError|except[^:\n]*:\s*\n\s*pass\b")
-    found = [_name(path) for path in SOURCES if pattern.search(path.read_text())]
+    found = [_name(path) for path in SOURCES if pattern.search(source_text(path))]
     assert found == []
 
 
@@ -93,7 +90,7 @@ def test_the_log_touches_the_world_only_through_its_ports() -> None:
         f"{path.name}: {name}"
         for path in sorted((ROOT / "src/mainstem/log").rglob("*.py"))
         if path.name not in {"disk.py", "key_store.py", "index_worker.py"}  # the ports' real sides
-        for node in ast.walk(_tree(path))
+        for node in ast.walk(source_tree(path))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""])
         if name.split(".")[0] in {"os", "time", "shutil", "tempfile", "io", "mmap", "random", "secrets"}

@@ -43,8 +43,11 @@ def mainstem_log(mainstem_broker: EmbeddedBroker) -> Iterator[Log]:
 
 @pytest.fixture
 def mainstem_topic(mainstem_log: Log, request: pytest.FixtureRequest) -> str:
-    """The name of a new topic of one partition on ``mainstem_log``, for this test alone."""
+    """The name of a new topic of one partition on ``mainstem_log``, for this test alone.
+
+    It keeps its records for ever, so that those with timestamps of long ago stay, too.
+    """
     word = re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.name)[:80].strip("-") or "test"
     topic = f"{word}-{next(_NUMBERS)}"
-    mainstem_log.create_topic(topic, partitions=1)
+    mainstem_log.create_topic(topic, partitions=1, configs={"retention.ms": "-1"})
     return topic

@@ -17,6 +17,7 @@ class Authority:
         _openssl(
             *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"),
             *("-keyout", self._key, "-out", self.certificate, "-subj", f"/CN={name}"),
+            *("-addext", "keyUsage=critical,keyCertSign,cRLSign"),  # else Python 3.13 does not trust it
         )
 
     def issue(self, name: str, subject: str = "", *, days: int = 2, password: str = "") -> tuple[Path, Path]:

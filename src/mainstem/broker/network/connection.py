@@ -38,11 +38,12 @@ from mainstem.broker.security.session import NO_SESSION
 from mainstem.errors import AuthenticationError, FrameError
 from mainstem.logs import fields
 from mainstem.protocol.apis import ApiKey
-from mainstem.protocol.codec import RequestHeader, decode_header, encode_response
+from mainstem.protocol.codec import Chunks, RequestHeader, decode_header, encode_response
 from mainstem.protocol.schema import Buffer
 
 _LOG: Final = logging.getLogger("mainstem.broker")
 _HASTE: Final = 10  # while others wait to receive, a request must come that much faster
+_UNSENT_BYTES: Final = 1 << 16  # above so many, asyncio and uvloop pause what writes
 _TIMER_S: Final = 0.001  # a timer may come that much before its time
 
 
@@ -255,12 +256,26 @@ class Connection(asyncio.BufferedProtocol):
         if pending.charge is not None:
             self._throttle(pending, pending.charge, call, answer)
         chunks, freed_bytes = self._pending.take_done()
-        if chunks and self._transport is not None:
-            self._transport.writelines(chunks)
+        if chunks:
+            self._write(chunks)
         if freed_bytes:
             self._memory.give_back(freed_bytes)
         if self._authentication is not None:
             self._follow_authentication(self._authentication)
+
+    def _write(self, chunks: Chunks) -> None:
+        """Hand the chunks to the transport, unless it is closing.
+
+        asyncio's ``writelines`` of Python 3.12 and 3.13 up to 3.13.5 keeps bytes for a connection that broke, and its
+        socket in the selector; up to 3.12.8 and 3.13.1 it never calls ``pause_writing`` (CVE-2024-12254). uvloop's is
+        right, and the log process uses that; a log inside another program uses asyncio's.
+        """
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        transport.writelines(chunks)
+        if self._can_write and transport.get_write_buffer_size() > _UNSENT_BYTES:
+            transport.set_write_buffer_limits()  # this looks at the size again, and pauses
 
     # ---- quotas
 

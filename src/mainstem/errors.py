@@ -7,6 +7,8 @@
     │   ├── UnknownTopicError         no such topic or partition
     │   ├── TopicExistsError          the topic exists already
     │   ├── UnknownViewError          no such view
+    │   ├── UnknownPipelineError      no such pipeline
+    │   ├── PipelineNotRunningError   the App of the pipeline does not run, and this needs it
     │   ├── UnknownGroupError         no such group
     │   ├── GroupNotEmptyError        the group has members, and this needs one without
     │   ├── UnknownUserError          no such user of the log
@@ -118,6 +120,14 @@ class TopicExistsError(InputError):
 
 class UnknownViewError(InputError):
     """No such view."""
+
+
+class UnknownPipelineError(InputError):
+    """No pipeline of this name has run on this log."""
+
+
+class PipelineNotRunningError(InputError):
+    """The App that runs the pipeline does not run, and the request needs it. Start it, then ask again."""
 
 
 class UnknownGroupError(InputError):

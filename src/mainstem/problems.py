@@ -43,6 +43,8 @@ _PROBLEMS: dict[type[MainstemError], _Problem] = {
     errors.UnknownTopicError: _Problem("unknown-topic", 404, "No such topic"),
     errors.TopicExistsError: _Problem("topic-exists", 409, "The topic exists already"),
     errors.UnknownViewError: _Problem("unknown-view", 404, "No such view"),
+    errors.UnknownPipelineError: _Problem("unknown-pipeline", 404, "No such pipeline"),
+    errors.PipelineNotRunningError: _Problem("pipeline-not-running", 409, "The pipeline does not run"),
     errors.UnknownGroupError: _Problem("unknown-group", 404, "No such group"),
     errors.GroupNotEmptyError: _Problem("group-not-empty", 409, "The group has members"),
     errors.UnknownUserError: _Problem("unknown-user", 404, "No such user"),

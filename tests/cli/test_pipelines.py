@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from mainstem.client.log import Log
 from mainstem.model import Position
+from mainstem.pipelines.control.commands import COMMANDS_TOPIC, newest_commands
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
-from mainstem.pipelines.state import STATES_TOPIC
+from mainstem.pipelines.state import ALWAYS, STATES_TOPIC, Status
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.cli.commands import Commands
 from tests.pipelines.states import STATE
@@ -61,3 +63,36 @@ def test_one_pipeline_is_shown_in_full(command: Commands, told: Log) -> None:
 def test_a_pipeline_that_is_not_there_is_one_line(command: Commands, told: Log) -> None:
     done = command.run("pipelines", "show", "nope")
     assert (done.code, done.error) == (1, "there is no pipeline 'nope'; there are: totals")
+
+
+def test_a_pause_holds_for_the_next_start_of_an_app_that_does_not_run(command: Commands, told: Log) -> None:
+    assert (
+        command.run("pipelines", "pause", "totals").out == "totals does not run now; pause holds when its App starts\n"
+    )
+    assert command.run("pipelines", "resume", "totals", "--json").json["status"] is None
+    assert newest_commands(told)["totals"].action == "resume"
+
+
+def test_a_command_waits_until_the_app_has_done_it(command: Commands, told: Log) -> None:
+    state = replace(STATE, trigger=ALWAYS, seen_ms=2**42, status=Status.WAITING)
+    told.append_many(STATES_TOPIC, [state.to_record()])
+    late = command.run("pipelines", "pause", "totals", "--timeout", "0")
+    assert "has not carried out pause within 0 s" in late.error
+    told.append_many(STATES_TOPIC, [replace(state, status=Status.PAUSED, command=1).to_record()])
+    assert command.run("pipelines", "pause", "totals").out == "totals is paused\n"
+
+
+def test_what_takes_no_command_says_why(command: Commands, told: Log) -> None:
+    assert "there is no pipeline 'total'; there are: totals" in command.run("pipelines", "pause", "total").error
+    refused = command.run("pipelines", "restart", "totals")
+    assert "pipeline totals is not seen: start its App with mainstem run APP.py" in refused.error
+    told.append_many(STATES_TOPIC, [replace(STATE, database={"lsn": "0/1"}).to_record()])
+    assert "totals is a capture of a database" in command.run("pipelines", "pause", "totals").error
+
+
+def test_a_record_that_is_no_command_is_stepped_over(command: Commands, told: Log) -> None:
+    command.run("pipelines", "pause", "totals")
+    told.append_many(COMMANDS_TOPIC, [(b"totals", b"{}"), (b"totals", b'{"action": "fly", "at_ms": 1}')])
+    assert newest_commands(told)["totals"].action == "pause"
+    told.append(COMMANDS_TOPIC, None, key="totals")
+    assert newest_commands(told) == {}

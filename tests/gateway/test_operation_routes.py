@@ -14,6 +14,7 @@ from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.server.app import create_app, create_registry_app
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.model import Position
+from mainstem.pipelines.control.commands import newest_commands
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.gateway.served import served
@@ -51,6 +52,19 @@ def test_pipelines_are_listed(own_log: Log) -> None:
     with served(create_app(own_log, ForwardingBackend([]), GatewayLimits())) as api:
         (pipeline,) = api.get("/pipelines").json()["pipelines"]
     assert (pipeline["name"], pipeline["status"], pipeline["lag"], pipeline["source"]) == ("p", "not seen", 0, "a/0:0")
+
+
+def test_a_pipeline_takes_commands(own_log: Log) -> None:
+    own_log.create_topic(PROGRESS_TOPIC, partitions=1)
+    own_log.append_many(PROGRESS_TOPIC, [progress("p", 0)])
+    with served(create_app(own_log, ForwardingBackend([]), GatewayLimits())) as api:
+        answer = api.post("/pipelines/p/pause")
+        assert (answer.status_code, answer.json()) == (202, {"pipeline": "p", "action": "pause", "command": 0})
+        unknown, away = api.post("/pipelines/q/pause"), api.post("/pipelines/p/restart")
+        assert (unknown.status_code, unknown.json()["type"]) == (404, "/problems/unknown-pipeline")
+        assert (away.status_code, away.json()["type"]) == (409, "/problems/pipeline-not-running")
+        assert api.post("/pipelines/p/fly").status_code in (400, 404)
+    assert newest_commands(own_log)["p"].action == "pause"
 
 
 def test_the_page_of_the_api_has_every_route_and_needs_no_script(api: httpx.Client) -> None:

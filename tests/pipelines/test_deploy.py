@@ -8,10 +8,12 @@ from mainstem.client.log import Log
 from mainstem.errors import DefinitionError
 from mainstem.model import Position
 from mainstem.pipelines.app import App
+from mainstem.pipelines.control.commands import COMMANDS_TOPIC
 from mainstem.pipelines.deploy import deploy, differences
 from mainstem.pipelines.kinds import KeyValue, Metrics, Search
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.schema.topic_schemas import SCHEMAS_TOPIC, lookup
+from mainstem.testing.embedded import EmbeddedBroker
 
 
 def flights() -> App:
@@ -34,11 +36,12 @@ def test_topics_are_made_as_declared(mainstem_log: Log) -> None:
     assert configs(mainstem_log, "deployed.flights")["cleanup.policy"] == "delete"
 
 
-def test_the_systems_topics_are_made(mainstem_log: Log) -> None:
-    deploy(flights(), mainstem_log)
-    for name in (PROGRESS_TOPIC, SCHEMAS_TOPIC):
-        assert mainstem_log.topics()[name].partitions == 1
-        assert configs(mainstem_log, name)["cleanup.policy"] == "compact"
+def test_the_systems_topics_are_made() -> None:
+    with EmbeddedBroker() as broker, Log(broker.bootstrap) as log:  # other tests make them by hand on the shared log
+        deploy(flights(), log)
+        for name in (PROGRESS_TOPIC, SCHEMAS_TOPIC, COMMANDS_TOPIC):
+            assert log.topics()[name].partitions == 1
+            assert configs(log, name)["cleanup.policy"] == "compact"
 
 
 def test_each_view_has_a_topic_for_dead_letters(mainstem_log: Log) -> None:

@@ -10,8 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from mainstem.errors import LogUnavailableError, PipelineFailedError
+from mainstem.pipelines.control.commands import Action, Command
 from mainstem.pipelines.overview import Overview
 from mainstem.pipelines.state import Status
 from mainstem.spark.queries.query_keeper import QueryKeeper
@@ -109,6 +111,69 @@ def kept() -> Kept:
 def test_pauses_double_up_to_a_minute(kept: Kept) -> None:
     assert [kept.pause_after_failure() for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
     assert kept.keeper.state.counts.restarts == 8
+
+
+def command(action: Action, offset: int) -> Command:
+    return Command("p", action, 0, offset)
+
+
+def test_a_paused_query_ends_and_goes_on_when_it_is_resumed(kept: Kept) -> None:
+    keeper, handles = kept.keeper, kept.query.handles
+    keeper.carry_out(command(Action.PAUSE, 3))
+    keeper.look()
+    assert (keeper.state.status, keeper.state.command, handles[-1].isActive) == (Status.PAUSED, 3, False)
+    kept.clock.advance(3_600)
+    keeper.look()
+    keeper.carry_out(command(Action.PAUSE, 3))  # the follower gives the same one at each look
+    assert len(handles) == 1
+    keeper.carry_out(command(Action.RESUME, 4))
+    assert (len(handles), handles[-1].isActive, keeper.state.command) == (2, True, 4)
+    assert (keeper.state.status, keeper.state.counts.restarts) == (Status.STARTING, 0)
+    keeper.carry_out(command(Action.RESUME, 5))
+    assert (len(handles), keeper.state.command) == (2, 5)
+
+
+def test_a_restart_ends_the_pause_after_a_failure(kept: Kept) -> None:
+    keeper, handles = kept.keeper, kept.query.handles
+    handles[-1].fail("ValueError: no")
+    keeper.look()
+    assert keeper.state.status == Status.RESTARTING
+    keeper.carry_out(command(Action.RESTART, 0))
+    assert (len(handles), keeper.state.status, keeper.state.command) == (2, Status.STARTING, 0)
+    keeper.carry_out(command(Action.RESTART, 1))
+    assert [handle.isActive for handle in handles] == [False, False, True]
+
+
+def test_a_pause_while_a_query_waits_after_a_failure_holds(kept: Kept) -> None:
+    kept.query.handles[-1].fail("ValueError: no")
+    kept.keeper.look()
+    kept.keeper.carry_out(command(Action.PAUSE, 0))
+    kept.clock.advance(120)
+    kept.keeper.look()
+    failure = kept.keeper.state.failure
+    assert failure is not None
+    assert (kept.keeper.state.status, failure.next_try_ms, len(kept.query.handles)) == (Status.PAUSED, None, 1)
+
+
+def test_a_query_that_does_not_end_in_time_is_paused_at_a_later_look(kept: Kept, monkeypatch: Any) -> None:
+    def too_slow() -> None:
+        raise PySparkException("it did not stop within 1 s")
+
+    handle = kept.query.handles[-1]
+    with monkeypatch.context() as patched:
+        patched.setattr(handle, "stop", too_slow)
+        kept.keeper.carry_out(command(Action.PAUSE, 0))
+    assert (kept.keeper.state.command, handle.isActive) == (None, True)
+    kept.keeper.carry_out(command(Action.PAUSE, 0))
+    assert (kept.keeper.state.command, handle.isActive) == (0, False)
+
+
+def test_what_was_asked_before_the_start_is_not_done_again(kept: Kept) -> None:
+    assert kept.keeper.recall(command(Action.RESTART, 7))
+    kept.keeper.carry_out(command(Action.RESTART, 7))
+    assert len(kept.query.handles) == 1
+    assert not kept.keeper.recall(command(Action.PAUSE, 8))
+    assert (kept.keeper.state.status, kept.keeper.state.command) == (Status.PAUSED, 8)
 
 
 def test_a_micro_batch_that_went_through_makes_the_pause_short_again(kept: Kept) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mainstem.errors import DefinitionError, PipelineFailedError
+from mainstem.errors import DefinitionError, PipelineFailedError, PipelineNotRunningError
+from mainstem.pipelines.control.commands import Action, ask, wait_until_done
 from mainstem.schema.topic_schemas import lookup
 from tests.spark.flights_app import Flights
 
@@ -184,6 +185,33 @@ def test_one_query_that_fails_takes_no_other_down(world: Flights, capfd: pytest.
     said = capfd.readouterr().err
     assert f"pipeline {name} failed: " in said
     assert world.wait_for_state(name, lambda state: state.status.is_over).status == "stopped"
+
+
+def test_a_pipeline_is_paused_resumed_and_restarted_and_derives_each_record_once(world: Flights) -> None:
+    copies = copying(world, world.flights)
+    with world.running():
+        first = world.fly(("UA", 1))
+        world.wait_until(copies, lambda said: said.source.covers(first))
+        pause = ask(world.log, copies, Action.PAUSE)
+        assert wait_until_done(world.log, pause, 60) == "paused"
+        later = world.fly(("UA", 2))
+    world.wait_for_state(copies, lambda state: state.status == "stopped")
+    assert wait_until_done(world.log, ask(world.log, copies, Action.PAUSE), 60) is None  # nobody runs it
+    with pytest.raises(PipelineNotRunningError, match="is stopped: start its App"):
+        ask(world.log, copies, Action.RESTART)
+    world.run_once()  # it is paused: it derives nothing
+    with world.running():
+        again = world.wait_for_state(
+            copies, lambda state: (state.status, state.command) == ("paused", pause.offset + 1)
+        )
+        assert [row["delay"] for row in world.rows(copies)] == [1]
+        assert again.counts.micro_batches == 0
+        assert wait_until_done(world.log, ask(world.log, copies, Action.RESUME), 60) is not None
+        world.wait_until(copies, lambda said: said.source.covers(later))
+        assert wait_until_done(world.log, ask(world.log, copies, Action.RESTART), 60) is not None
+        last = world.fly(("UA", 3))
+        world.wait_until(copies, lambda said: said.source.covers(last))
+    assert sorted(row["delay"] for row in world.rows(copies)) == [1, 2, 3]
 
 
 def test_the_state_of_a_query_says_what_it_did_and_what_it_holds(world: Flights) -> None:

@@ -6,6 +6,7 @@
 * ``records``, ``values``: the records to append, and Python values as bytes
 * ``dead_letter_headers``: the headers of a dead letter
 * ``dead_letters``, ``handled_letters``: all dead letters by reason, and which are handled
+* ``topic_follower``: every record of a small topic, in a thread
 * ``http``: views, and request and reply, over HTTP
 * ``admin``: for operators
 * ``wire``: the protocol over sockets

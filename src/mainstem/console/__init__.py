@@ -9,6 +9,7 @@
 * ``time_machine``: the past of a view
 * ``records``: records of a topic
 * ``topic``: the tabs of a topic's page, and the dialogs that change topics
+* ``pipeline``: the parts of a pipeline's page
 * ``flow``: the flow from topics to views
 * ``groups``: what a group belongs to, and its reset
 * ``confirmation``: the question before a deletion

@@ -16,6 +16,7 @@ from mainstem.encodings.registration import register_topic
 from mainstem.errors import DefinitionError, MainstemError, SchemaError
 from mainstem.extras import naming_the_extra
 from mainstem.pipelines.app import App
+from mainstem.pipelines.control.commands import COMMANDS_TOPIC
 from mainstem.pipelines.definitions import Topic
 from mainstem.pipelines.entries import EntryReader
 from mainstem.pipelines.journey.finished_batches import create_batches_topic
@@ -40,7 +41,7 @@ def deploy(app: App, log: Log) -> None:
         if topic.name in schemas:
             _check_encodings(topic, schemas[topic.name])
     _check_view_columns(app, schemas)
-    for name in (PROGRESS_TOPIC, STATES_TOPIC, SCHEMAS_TOPIC):
+    for name in (PROGRESS_TOPIC, STATES_TOPIC, COMMANDS_TOPIC, SCHEMAS_TOPIC):
         log.create_topic(name, partitions=1, configs=SYSTEM_TOPIC_CONFIGS, exist_ok=True)
     create_batches_topic(log)
     for topic in app.topics.values():

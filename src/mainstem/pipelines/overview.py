@@ -131,6 +131,7 @@ def _state_json(state: PipelineState | None, now_ms: int) -> dict[str, Any]:
         "durations_ms": dict(last.durations_ms) if last is not None else {},
         "watermark": state.watermark,
         "watermark_held_by": state.watermark_held_by,
+        "command": state.command,
         "failure": None if state.failure is None else dataclasses.asdict(state.failure),
         **({"database": dict(state.database)} if state.database else {}),
         "recent": [dataclasses.asdict(entry) for entry in state.recent],

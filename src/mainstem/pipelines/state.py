@@ -23,6 +23,9 @@ from mainstem.model import Record
 STATES_TOPIC: Final = "__mainstem_pipeline_states"
 HEARTBEAT_MS: Final = 10_000
 LOST_AFTER_MS: Final = 3 * HEARTBEAT_MS
+ALWAYS: Final = "as soon as there is data"
+ONCE: Final = "once"
+"""The triggers of a query."""
 RECENT_MAX: Final = 20
 """How many micro-batches a state record remembers."""
 
@@ -39,6 +42,8 @@ class Status(enum.StrEnum):
     """It failed and restarts after a pause."""
     FAILED = "failed"
     """It failed and does not restart."""
+    PAUSED = "paused"
+    """An operator paused it: it keeps its checkpoint and goes on when it is resumed."""
     STOPPED = "stopped"
     FINISHED = "finished"
     """It processed all records that existed when it started, then ended, as requested."""
@@ -90,6 +95,7 @@ class PipelineState:
 
     ``nulled_values``: how many values became null because they do not fit their columns, by topic and column.
     ``watermark_held_by`` says in words which of several inputs holds the watermark back; None when none does.
+    ``command`` is the offset of the last command that was carried out (``control.commands``); None before the first.
     """
 
     pipeline: str
@@ -105,6 +111,7 @@ class PipelineState:
     watermark_held_by: str | None = None
     failure: Failure | None = None
     recent: tuple[MicroBatch, ...] = field(default=())
+    command: int | None = None
     database: Mapping[str, Any] = field(default_factory=dict)
     """Of a capture: where the database's log and its slot are, and how far each table's snapshot is."""
 
@@ -143,6 +150,7 @@ class PipelineState:
                 watermark_held_by=document.get("watermark_held_by"),
                 failure=None if failure is None else Failure(**failure),
                 recent=tuple(_micro_batch(entry) for entry in document["recent"]),
+                command=None if document.get("command") is None else int(document["command"]),
                 database=dict(document.get("database", {})),
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:

@@ -24,6 +24,7 @@ from mainstem.encodings.registration import register_topic
 from mainstem.errors import PipelineFailedError
 from mainstem.pipelines.app import App
 from mainstem.pipelines.changes import Choices
+from mainstem.pipelines.control.commands import newest_commands
 from mainstem.pipelines.definitions import Pipeline
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.load import module_of
@@ -36,6 +37,7 @@ from mainstem.spark.changes.rebuilding import Site, begin, finish_swaps, swap
 from mainstem.spark.checkpoints.checkpoint_lock import locked
 from mainstem.spark.options.options import LogOptions
 from mainstem.spark.queries.batch_function import BatchFunctionQuery
+from mainstem.spark.queries.command_follower import CommandFollower
 from mainstem.spark.queries.pipeline_query import PipelineQuery
 from mainstem.spark.queries.query import Query, QueryPlace
 from mainstem.spark.queries.query_keeper import QueryKeeper, say
@@ -113,9 +115,9 @@ class Runner:
                 if self._stopped.is_set():
                     return  # a pipeline whose rebuild was cut short must not go on from its old checkpoint
                 if once:
-                    self._run_once(states, on_ready)
+                    self._run_once(log, states, on_ready)
                 else:
-                    self._run_on(states, on_ready)
+                    self._run_on(log, states, on_ready)
 
     def _prepare(self, spark: SparkSession, log: Log, *, once: bool) -> dict[str, Fingerprint]:
         """All queries, in an order in which each comes after those whose output it reads; their schemas registered.
@@ -183,12 +185,16 @@ class Runner:
                 schemas[topic.name] = found.schema
         return schemas
 
-    def _run_once(self, states: StatePublisher, on_ready: Callable[[], None]) -> None:
-        """One after the other, so that each sees all that those before it have derived."""
+    def _run_once(self, log: Log, states: StatePublisher, on_ready: Callable[[], None]) -> None:
+        """One after the other, so that each sees what those before it derived. A paused one derives nothing."""
         on_ready()
+        commands = newest_commands(log)
         for keeper in self._keepers:
             if self._stopped.is_set():
                 return
+            if not keeper.recall(commands.get(keeper.name)):
+                states.put([keeper.state])
+                continue
             keeper.start(once=True)
             while keeper.look_once():
                 states.put([keeper.state])
@@ -196,14 +202,18 @@ class Runner:
                     return
             states.put([keeper.state])
 
-    def _run_on(self, states: StatePublisher, on_ready: Callable[[], None]) -> None:
+    def _run_on(self, log: Log, states: StatePublisher, on_ready: Callable[[], None]) -> None:
+        before = newest_commands(log)
         for keeper in self._keepers:
-            keeper.start(once=False)
+            if keeper.recall(before.get(keeper.name)):
+                keeper.start(once=False)
         on_ready()
-        while not self._stopped.wait(_LOOK_EVERY_S):
-            for keeper in self._keepers:
-                keeper.look()
-            states.put(keeper.state for keeper in self._keepers)
+        with CommandFollower(log) as commands:
+            while not self._stopped.wait(_LOOK_EVERY_S):
+                for keeper in self._keepers:
+                    keeper.carry_out(commands.newest(keeper.name))
+                    keeper.look()
+                states.put(keeper.state for keeper in self._keepers)
 
     @contextmanager
     def _queries_stopped(self, states: StatePublisher) -> Iterator[None]:

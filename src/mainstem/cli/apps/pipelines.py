@@ -1,4 +1,7 @@
-"""``mainstem pipelines``: how every pipeline is; ``show`` one in full, ``drop`` one. Any log, no gateway needed."""
+"""``mainstem pipelines``: how every pipeline is; one in full; ``pause``, ``resume``, ``restart`` or ``drop`` one.
+
+It works on any log, and needs no gateway.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,15 @@ from mainstem.clock import utc_time
 from mainstem.errors import InputError
 
 app = typer.Typer(
-    help="How the pipelines are; one in full; drop one.",
+    help="How the pipelines are; one in full; pause, resume, restart or drop one.",
     rich_markup_mode=None,
 )
 
 Name = Annotated[str, typer.Argument(metavar="PIPELINE")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", min=0, help="How long to wait until its App has done it.")
+]
+_TIMEOUT_S = 60.0
 
 
 @app.callback(invoke_without_command=True)
@@ -58,6 +65,52 @@ def show(name: Name, bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP, j
         out(f"{field}: {_readable(field, value)}")
     if recent:
         out_rows([_micro_batch(entry) for entry in recent])
+
+
+@app.command()
+def pause(
+    name: Name,
+    bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
+    timeout_s: Timeout = _TIMEOUT_S,
+    json: options.Json = False,
+) -> None:
+    """Pause a pipeline: it keeps its place and derives nothing until it is resumed, also when its App starts again."""
+    _command(name, "pause", bootstrap, timeout_s, json)
+
+
+@app.command()
+def resume(
+    name: Name,
+    bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
+    timeout_s: Timeout = _TIMEOUT_S,
+    json: options.Json = False,
+) -> None:
+    """Let a paused pipeline go on from where it stopped."""
+    _command(name, "resume", bootstrap, timeout_s, json)
+
+
+@app.command()
+def restart(
+    name: Name,
+    bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
+    timeout_s: Timeout = _TIMEOUT_S,
+    json: options.Json = False,
+) -> None:
+    """Stop a pipeline's query and start it from its checkpoint, without the pause after a failure."""
+    _command(name, "restart", bootstrap, timeout_s, json)
+
+
+def _command(name: str, action: str, bootstrap: str, timeout_s: float, json: bool) -> None:
+    from mainstem.pipelines.control.commands import Action, ask, wait_until_done
+
+    with connect(bootstrap) as log:
+        status = wait_until_done(log, ask(log, name, Action(action)), timeout_s)
+    if json:
+        out_json({"pipeline": name, "action": action, "status": status})
+    elif status is None:
+        out(f"{name} does not run now; {action} holds when its App starts")
+    else:
+        out(f"{name} is {status}")
 
 
 @app.command()

@@ -16,7 +16,7 @@ Texts = dict[str, tuple[str, str | None]]
 Lines = dict[str, tuple[float, bool]]
 
 _GOOD = frozenset({"running", "waiting", "live", "finished"})
-_UNDER_WAY = frozenset({"starting", "catching up", "restarting", "log unavailable", "host unreachable"})
+_UNDER_WAY = frozenset({"starting", "catching up", "restarting", "paused", "log unavailable", "host unreachable"})
 _THIN, _WIDEST = 1.5, 7.0
 
 

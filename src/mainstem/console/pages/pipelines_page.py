@@ -31,6 +31,7 @@ from mainstem.console.parts import (
     table,
     text,
 )
+from mainstem.console.pipeline.pipeline_commands import PipelineCommands
 from mainstem.console.records.new_letters import NewLetters, address_of
 from mainstem.console.requests import path
 from mainstem.model import DATABASE_TOPIC_PREFIX
@@ -101,6 +102,7 @@ class _Pipeline:
             with ui.element("div").classes("state-line"):
                 self._state = state("starting")
                 self._new_letters = NewLetters(this)
+                self._commands = PipelineCommands(this, name, self.refresh)
             with ui.element("div").classes("figures"):
                 labels = (
                     "Lag",
@@ -135,6 +137,7 @@ class _Pipeline:
 
     def _show(self, pipeline: Document) -> None:
         set_state(self._state, pipeline["status"])
+        self._commands.show(pipeline)
         words = (
             count(pipeline["lag"]),
             rate(pipeline.get("input_rows_per_second")),

@@ -1,8 +1,9 @@
-"""The routes of operation: health, pipelines and consumer groups."""
+"""The routes of operation: health, pipelines and the commands to them, and consumer groups."""
 
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import Query
@@ -11,13 +12,14 @@ from starlette.responses import Response
 import mainstem
 from mainstem.client.log import Log
 from mainstem.errors import LogUnavailableError
-from mainstem.gateway.access.access_rules import OPEN, READ_ALL
+from mainstem.gateway.access.access_rules import ADMIN_ALL, OPEN, READ_ALL
 from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.http.blocking import Workers
-from mainstem.gateway.http.description import success
+from mainstem.gateway.http.description import Answers, Success, success
 from mainstem.gateway.http.json_responses import json_response
 from mainstem.gateway.http.queries import NoQuery
 from mainstem.gateway.topics.topic_json import group_json
+from mainstem.pipelines.control.commands import Action, ask
 from mainstem.pipelines.overview import Overview
 
 _THREADS_MAX = 4
@@ -25,7 +27,7 @@ _HEALTH_S = 2.0
 
 
 def operation_router(log: Log) -> Routes:
-    """``/healthz``, ``/pipelines`` and ``/groups``."""
+    """``/healthz``, ``/pipelines`` with its commands, and ``/groups``."""
     router = Routes("operation")
     workers, pipelines = Workers(_THREADS_MAX), Overview(log)
 
@@ -46,6 +48,18 @@ def operation_router(log: Log) -> Routes:
     )
     async def list_pipelines(_: Annotated[NoQuery, Query()]) -> Response:
         return json_response({"pipelines": await workers.run(pipelines.latest)})
+
+    @router.declare(
+        "POST",
+        "/pipelines/{pipeline}/{action}",
+        "Pause, resume or restart a pipeline; its state says when its App has done it",
+        ADMIN_ALL,
+        Answers((Success(202, "The command is in the log", "Object"),), (404, 409)),
+    )
+    async def command(pipeline: str, action: Action, _: Annotated[NoQuery, Query()]) -> Response:
+        asked = await workers.run(ask, log, pipeline, action)
+        document = {"pipeline": asked.pipeline, "action": asked.action, "command": asked.offset}
+        return json_response(document, status=HTTPStatus.ACCEPTED)
 
     @router.declare("GET", "/groups", "Consumer groups", READ_ALL, success("The groups", "Object"))
     async def list_groups(_: Annotated[NoQuery, Query()]) -> Response:

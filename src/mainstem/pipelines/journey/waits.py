@@ -46,6 +46,8 @@ def pipeline_wait(pipeline: Document, until: Position, *, with_errors: bool) -> 
         return f"pipeline {name} failed and starts again{said}{again}"
     if status == Status.FAILED:
         return f"pipeline {name} has failed and does not start again by itself{said}"
+    if status == Status.PAUSED:
+        return f"pipeline {name} is paused: mainstem pipelines resume {name} lets it go on"
     if Status(status).is_over:
         since = time_text(pipeline["seen_ms"])
         return f"pipeline {name} is {status} since {since}: start its App with mainstem run APP.py"

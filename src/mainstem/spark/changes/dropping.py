@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mainstem.client.log import Log
 from mainstem.errors import InputError, UnknownTopicError
+from mainstem.pipelines.control.commands import COMMANDS_TOPIC
 from mainstem.pipelines.definitions import require_name
 from mainstem.pipelines.progress import PROGRESS_TOPIC
 from mainstem.pipelines.state import STATES_TOPIC
@@ -43,7 +44,7 @@ def drop(log: Log, checkpoints: Path, pipeline: str) -> Dropped:
     require_name("a pipeline", pipeline)
     checkpoint = checkpoints / pipeline
     has_checkpoint = checkpoint.is_dir()
-    known = [topic for topic in (PROGRESS_TOPIC, STATES_TOPIC) if _has_value(log, topic, pipeline)]
+    known = [topic for topic in (PROGRESS_TOPIC, STATES_TOPIC, COMMANDS_TOPIC) if _has_value(log, topic, pipeline)]
     if not has_checkpoint and not known:
         raise InputError(
             f"there is no pipeline {pipeline!r}: neither a checkpoint {checkpoint} nor a record in the log"

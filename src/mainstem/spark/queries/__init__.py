@@ -4,6 +4,7 @@
 * ``pipeline_query``: a pipeline with outputs
 * ``batch_function``: a pipeline with ``foreach_batch``
 * ``query_keeper``: starts a query again after a failure
+* ``command_follower``: an operator's commands to the pipelines
 * ``query_watch``: a running query's progress as the pipeline's state
 * ``pipeline_checks``: checks a pipeline's function before any query runs
 * ``state_publisher``: publishes the pipelines' states to the log

@@ -3,8 +3,8 @@
 The pause doubles with each failure, up to ``_PAUSE_S_MAX``. It is short again after a finished micro-batch, or when the
 query has run for longer than the longest pause. A failed start counts as a failure of the query. A query that runs once
 is restarted only when a Python process of Spark was too slow: Spark waits ten seconds for the process that plans a
-stream to connect, and no setting changes that. Owned by the runner's thread, which calls ``look`` from time to time.
-Each call costs a few calls to the JVM.
+stream to connect, and no setting changes that. An operator's commands pause, resume and restart the query. Owned by the
+runner's thread, which calls ``look`` from time to time. Each call costs a few calls to the JVM.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mainstem.clock import Clock
 from mainstem.errors import MainstemError, PipelineFailedError
+from mainstem.pipelines.control.commands import Action, Command
 from mainstem.pipelines.state import PipelineState, Status
 from mainstem.spark.queries.failures import cause
 from mainstem.spark.queries.query import Query
@@ -40,6 +41,12 @@ class QueryKeeper:
         self._next_try_s = 0.0
         self._started_s = 0.0
         self._slow_starts = 0
+        self._is_paused = False
+
+    @property
+    def name(self) -> str:
+        """The pipeline's name."""
+        return self._query.pipeline.name
 
     @property
     def state(self) -> PipelineState:
@@ -50,8 +57,40 @@ class QueryKeeper:
         self._watch.started(again=False)
         self._start(once=once)
 
+    def recall(self, command: Command | None) -> bool:
+        """Before the start: what the newest command from before it means. Returns whether the query is to start."""
+        if command is not None:
+            self._watch.obeyed(command.offset)
+            self._is_paused = command.action is Action.PAUSE
+        if self._is_paused:
+            self._watch.ended(Status.PAUSED)
+            say(f"pipeline {self.name} is paused; resume it with: mainstem pipelines resume {self.name}")
+        return not self._is_paused
+
+    def carry_out(self, command: Command | None) -> None:
+        """Do what a command asks, unless it was done before."""
+        done = self.state.command
+        if command is None or (done is not None and command.offset <= done):
+            return
+        say(f"pipeline {self.name}: {command.action}, as an operator asked")
+        self._is_paused = command.action is Action.PAUSE
+        if command.action is not Action.RESUME:
+            try:
+                self._end_query()
+            except (PySparkException, Py4JJavaError) as error:  # it took longer than spark.sql.streaming.stopTimeout
+                say(f"pipeline {self.name} did not end in time: {self._cause(f'{type(error).__name__}: {error}')}")
+                return  # tried again at the next look
+        if self._is_paused:
+            self._watch.ended(Status.PAUSED)
+        elif self._handle is None:
+            self._pause_s = _PAUSE_S_FIRST
+            self._start_again(after_failure=False)
+        self._watch.obeyed(command.offset)
+
     def look(self) -> None:
         """Update ``state``. Restart a failed query when its pause is over."""
+        if self._is_paused:
+            return
         if self._handle is None:
             if self._clock.monotonic_s() >= self._next_try_s:
                 self._start_again()
@@ -79,7 +118,7 @@ class QueryKeeper:
         error = self._handle.exception()
         if error is not None and _TOO_SLOW in str(error) and self._slow_starts < _SLOW_STARTS_MAX:
             self._slow_starts += 1
-            say(f"pipeline {self._name}: a Python process took more than Spark's 10 s to start; started again")
+            say(f"pipeline {self.name}: a Python process took more than Spark's 10 s to start; started again")
             self._watch.started(again=True)
             self._start(once=True)
             return True
@@ -91,22 +130,22 @@ class QueryKeeper:
     def give_up(self, why: str) -> str:
         """Record that the query failed and is not restarted. Returns the line for the user."""
         self._watch.failed(why, again_in_s=None)
-        return f"pipeline {self._name} failed: {why}"
+        return f"pipeline {self.name} failed: {why}"
 
     def stop(self) -> None:
         """Stop the query if it runs, and close it."""
         try:
-            if self._handle is not None and self._handle.isActive:
-                self._watch.look(self._handle, self._query)
-                self._handle.stop()
+            self._end_query()
         finally:
             if not self.state.status.is_over:
                 self._watch.ended(Status.STOPPED)
             self._query.close()
 
-    @property
-    def _name(self) -> str:
-        return self._query.pipeline.name
+    def _end_query(self) -> None:
+        if self._handle is not None and self._handle.isActive:
+            self._watch.look(self._handle, self._query)
+            self._handle.stop()
+        self._handle = None
 
     def _cause(self, text: str) -> str:
         return cause(self._query.pipeline, self._query.checkpoint, text)
@@ -115,15 +154,15 @@ class QueryKeeper:
         self._handle = self._query.start(once=once)
         self._started_s = self._clock.monotonic_s()
 
-    def _start_again(self) -> None:
-        self._watch.started(again=True)
+    def _start_again(self, *, after_failure: bool = True) -> None:
+        self._watch.started(again=after_failure)
         try:
             self._start(once=False)
         except (MainstemError, PySparkException, Py4JJavaError) as error:  # other Py4J errors mean that the JVM is gone
             self._pause(self._cause(f"{type(error).__name__}: {error}"))
 
     def _pause(self, why: str) -> None:
-        say(f"pipeline {self._name} failed: {why}; again in {self._pause_s:g} s")
+        say(f"pipeline {self.name} failed: {why}; again in {self._pause_s:g} s")
         self._watch.failed(why, again_in_s=self._pause_s)
         self._next_try_s = self._clock.monotonic_s() + self._pause_s
         self._pause_s = min(self._pause_s * 2, _PAUSE_S_MAX)

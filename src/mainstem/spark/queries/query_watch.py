@@ -19,11 +19,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import PositionFormatError
 from mainstem.model import Position
-from mainstem.pipelines.state import RECENT_MAX, Failure, MicroBatch, PipelineState, Status
+from mainstem.pipelines.state import ALWAYS, ONCE, RECENT_MAX, Failure, MicroBatch, PipelineState, Status
 from mainstem.spark.checkpoints.offsets import StreamOffsets
 from mainstem.spark.queries.query import Query
 
-ALWAYS, ONCE = "as soon as there is data", "once"
 _NO_WATERMARK = "1970-01-01T00:00:00.000Z"
 _RAN = "addBatch"
 
@@ -58,8 +57,14 @@ class ProgressWatch:
         self.state = replace(self.state, status=status, failure=Failure(text, now_ms, again_ms))
 
     def ended(self, status: Status) -> None:
-        """The query ended without a failure."""
-        self.state = replace(self.state, status=status)
+        """The query ended without a failure, and is not started again by itself."""
+        failure = self.state.failure
+        ended = None if failure is None else replace(failure, next_try_ms=None)
+        self.state = replace(self.state, status=status, failure=ended)
+
+    def obeyed(self, offset: int) -> None:
+        """The command at this offset was carried out."""
+        self.state = replace(self.state, command=offset)
 
     def look(self, handle: StreamingQuery, query: Query) -> bool:
         """Read the new progress reports. Returns whether a micro-batch has finished since the last ``look``."""

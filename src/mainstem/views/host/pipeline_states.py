@@ -12,11 +12,11 @@ import logging
 from collections.abc import Callable, Iterable
 
 from mainstem.client.log import Log
+from mainstem.client.topic_follower import TopicFollower
 from mainstem.clock import Clock
 from mainstem.errors import SchemaError
 from mainstem.model import Record
 from mainstem.pipelines.state import LOST_AFTER_MS, STATES_TOPIC, PipelineState, Status
-from mainstem.views.host.progress_follower import TopicFollower
 
 _LOG = logging.getLogger("mainstem.views")
 
@@ -57,7 +57,7 @@ class PipelineStates(TopicFollower):
         if state.is_lost(now_ms):
             silent_s = LOST_AFTER_MS // 1_000
             return f"{name} has been silent for over {silent_s} s, and was {state.status.value}{error_of(state)}"
-        if state.status.is_over or _has_failed_last(state):
+        if state.status.is_over or state.status == Status.PAUSED or _has_failed_last(state):
             return f"{name} is {state.status.value}{error_of(state)}"
         return None
 

@@ -199,6 +199,7 @@ def test_the_slowest_syncs_are_of_the_time_between_two_looks() -> None:
         ({"pipelines": [{**PIPELINE, "status": "restarting", "failure": {"text": "no"}}]}, "pipeline-restarting"),
         ({"pipelines": [{**PIPELINE, "status": "failed", "failure": None}]}, "pipeline-failed"),
         ({"pipelines": [{**PIPELINE, "status": "not seen"}]}, "pipeline-not-seen"),
+        ({"pipelines": [{**PIPELINE, "status": "paused"}]}, "pipeline-paused"),
         ({"metrics": read_metrics(b"mainstem_partitions_offline 2")}, "partition-offline"),
         ({"metrics": read_metrics(b"mainstem_disk_size_bytes 100\nmainstem_disk_free_bytes 9")}, "disk-full"),
         ({"metrics": read_metrics(b"mainstem_transaction_oldest_seconds 61")}, "transaction-open"),

@@ -59,6 +59,7 @@ class FakeQuery:
         self.pipeline = SimpleNamespace(name="p", function=lambda: None, where="p.py:1")
         self.checkpoint = "a directory that is not there"
         self.written_rows = 0
+        self.current_batch: int | None = None
         self.nulled_values: dict[str, dict[str, int]] = {}
         self.watermark_held_by: str | None = None
         self.handles: list[FakeHandle] = []
@@ -131,6 +132,20 @@ def test_a_paused_query_ends_and_goes_on_when_it_is_resumed(kept: Kept) -> None:
     assert (keeper.state.status, keeper.state.counts.restarts) == (Status.STARTING, 0)
     keeper.carry_out(command(Action.RESUME, 5))
     assert (len(handles), keeper.state.command) == (2, 5)
+
+
+def test_a_pause_waits_for_the_micro_batch_that_runs_and_a_restart_does_not(kept: Kept) -> None:
+    keeper, query = kept.keeper, kept.query
+    query.current_batch = 7
+    for _ in range(2):
+        keeper.carry_out(command(Action.PAUSE, 0))
+        assert (keeper.state.command, query.handles[-1].isActive) == (None, True)
+    query.current_batch = 8  # the next one has begun since the last look
+    keeper.carry_out(command(Action.PAUSE, 0))
+    assert (keeper.state.status, query.handles[-1].isActive) == (Status.PAUSED, False)
+    keeper.carry_out(command(Action.RESUME, 1))
+    keeper.carry_out(command(Action.RESTART, 2))
+    assert [handle.isActive for handle in query.handles] == [False, False, True]
 
 
 def test_a_restart_ends_the_pause_after_a_failure(kept: Kept) -> None:

@@ -192,6 +192,7 @@ def test_a_pipeline_is_paused_resumed_and_restarted_and_derives_each_record_once
     with world.running():
         first = world.fly(("UA", 1))
         world.wait_until(copies, lambda said: said.source.covers(first))
+        world.wait_for_state(copies, lambda state: not state.status.is_over)
         pause = ask(world.log, copies, Action.PAUSE)
         assert wait_until_done(world.log, pause, 60) == "paused"
         later = world.fly(("UA", 2))

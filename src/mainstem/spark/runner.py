@@ -204,9 +204,10 @@ class Runner:
 
     def _run_on(self, log: Log, states: StatePublisher, on_ready: Callable[[], None]) -> None:
         before = newest_commands(log)
-        for keeper in self._keepers:
-            if keeper.recall(before.get(keeper.name)):
-                keeper.start(once=False)
+        to_start = [keeper for keeper in self._keepers if keeper.recall(before.get(keeper.name))]
+        states.put(keeper.state for keeper in self._keepers)  # before the starts: from now on, commands are taken
+        for keeper in to_start:
+            keeper.start(once=False)
         on_ready()
         with CommandFollower(log) as commands:
             while not self._stopped.wait(_LOOK_EVERY_S):

@@ -16,8 +16,8 @@ _NOT_STARTED: Final = ("not seen", "stopped", "failed", "finished")
 _WORDS: Final = {
     "pause": (
         "Pause",
-        "Its query ends and keeps its place. It derives nothing until it is resumed, also when its App starts again. "
-        "Views that read its topics stand still.",
+        "Its query ends after its running micro-batch and keeps its place. It derives nothing until it is resumed, "
+        "also when its App starts again. Views that read its topics stand still.",
     ),
     "resume": ("Resume", "Its query goes on from where it stopped. Each record is derived once."),
     "restart": (

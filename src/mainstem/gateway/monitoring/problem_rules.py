@@ -164,6 +164,10 @@ def _of_pipeline(pipeline: Document, rising: Mapping[str, float], letters: Mappi
         text = f"Pipeline {name} failed and is not started again.{why}"
         action = "Mend what the failure names, then start the App again."
         yield Symptom("pipeline-failed", f"pipeline {name}", text, action, link)
+    elif status == "paused":
+        text = f"An operator paused pipeline {name}: it derives nothing."
+        action = f"To let it go on: mainstem pipelines resume {name}"
+        yield Symptom("pipeline-paused", f"pipeline {name}", text, action, link)
     elif status == "not seen":
         text = f"Pipeline {name} has sent no sign of life for 30 seconds."
         action = "Start its App, or read the last lines of DATA/run/pipelines.log."

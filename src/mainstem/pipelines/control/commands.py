@@ -28,14 +28,14 @@ _POLL_S: Final = 0.2
 
 
 class Action(enum.StrEnum):
-    """What a command asks for."""
+    """The action that a command asks for."""
 
     PAUSE = "pause"
-    """End the query and keep its checkpoint, until it is resumed."""
+    """End the query after its running micro-batch and keep its checkpoint, until it is resumed."""
     RESUME = "resume"
     """Start the query from its checkpoint."""
     RESTART = "restart"
-    """End the query and start it from its checkpoint, at once and also while it waits after a failure."""
+    """End the query at once and start it from its checkpoint, also while it waits after a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Command:
 
     @classmethod
     def from_record(cls, record: Record) -> Command | None:
-        """Read a record of the topic; None for a tombstone. Raises SchemaError when it is no command."""
+        """Read a record of the topic; None for a tombstone. Raises SchemaError when it does not parse."""
         if record.value is None:
             return None
         try:

@@ -45,12 +45,14 @@ class Query(ABC):
 
     ``schemas``: topic name → schema of the topics that it derives. ``written_rows``: how many rows it has appended.
     ``nulled_values``: how many values of its streams became null, because they do not fit their columns.
+    ``current_batch``: the micro-batch that it writes now; None between two of them. Its own thread sets it.
     """
 
     def __init__(self, pipeline: Pipeline, frame: DataFrame, place: QueryPlace, log: Log) -> None:
         self.pipeline = pipeline
         self.schemas: Mapping[str, TopicSchema] = {}
         self.written_rows = 0
+        self.current_batch: int | None = None
         self.nulled_values: NulledValues = {}
         self._frame = frame
         self._place = place
@@ -93,7 +95,11 @@ class Query(ABC):
         self._progress.close()
 
     def _write_and_advance(self, frame: DataFrame, batch_id: int) -> None:
-        self.write(frame, batch_id)
+        self.current_batch = batch_id
+        try:
+            self.write(frame, batch_id)
+        finally:
+            self.current_batch = None
         self._watermarks.advance(query_id(self._place.checkpoint))
         self.nulled_values = nulled_values.collect(self._place.checkpoint, self.nulled_values)
 

@@ -42,6 +42,7 @@ class QueryKeeper:
         self._started_s = 0.0
         self._slow_starts = 0
         self._is_paused = False
+        self._awaited: tuple[int, int] | None = None
 
     @property
     def name(self) -> str:
@@ -72,6 +73,8 @@ class QueryKeeper:
         done = self.state.command
         if command is None or (done is not None and command.offset <= done):
             return
+        if command.action is Action.PAUSE and self._is_in_batch(command):
+            return  # tried again at the next look
         say(f"pipeline {self.name}: {command.action}, as an operator asked")
         self._is_paused = command.action is Action.PAUSE
         if command.action is not Action.RESUME:
@@ -140,6 +143,15 @@ class QueryKeeper:
             if not self.state.status.is_over:
                 self._watch.ended(Status.STOPPED)
             self._query.close()
+
+    def _is_in_batch(self, command: Command) -> bool:
+        """Whether the micro-batch still runs that ran when the command was first seen."""
+        batch = self._query.current_batch
+        if self._handle is None or not self._handle.isActive or batch is None:
+            return False
+        if self._awaited is None or self._awaited[0] != command.offset:
+            self._awaited = command.offset, batch
+        return self._awaited == (command.offset, batch)
 
     def _end_query(self) -> None:
         if self._handle is not None and self._handle.isActive:

@@ -1,4 +1,4 @@
-"""Every target is fuzzed for a while, and finds nothing. ``MAINSTEM_FUZZ_S`` says for how long (5 seconds each)."""
+"""Every target is fuzzed for a while, and finds nothing. ``MAINSTEM_FUZZ_S`` says for how long (2 seconds each)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.broker.harness import child_environment
 from tests.fuzz.targets import TARGETS, seeds
 
-SECONDS = int(os.environ.get("MAINSTEM_FUZZ_S", "5"))
+SECONDS = int(os.environ.get("MAINSTEM_FUZZ_S", "2"))
 MEMORY_MB = 1024
 
 

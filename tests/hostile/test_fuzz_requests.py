@@ -1,6 +1,6 @@
 """Requests of every API at every version, each a little wrong, while a good client must go on being answered.
 
-``MAINSTEM_FUZZ_S`` says for how long (60 seconds), ``MAINSTEM_FUZZ_SEED`` which requests; ``make fuzz`` runs an hour.
+``MAINSTEM_FUZZ_S`` says for how long (20 seconds), ``MAINSTEM_FUZZ_SEED`` which requests; ``make fuzz`` runs an hour.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.hostile.mutations import mutated_frame
 from tests.hostile.planted import DefectiveLog
 from tests.hostile.support import Pinger, Raw, address_of, create_topic, limited, processor_s
 
-SECONDS = int(os.environ.get("MAINSTEM_FUZZ_S", "60"))
+SECONDS = int(os.environ.get("MAINSTEM_FUZZ_S", "20"))
 SEED = int(os.environ.get("MAINSTEM_FUZZ_SEED", "1"))
 MEMORY_BYTES = 1 << 30
 MOST_WORK_S = 5.0

@@ -18,7 +18,7 @@ from tests.sinks.killing import run_killed
 from tests.sinks.support import definition, serving, table
 from tests.views.support import TOPIC, KeyAndValue, arrow_batch
 
-STRIDE = int(os.environ.get("MAINSTEM_SINK_STRIDE", "3"))
+STRIDE = int(os.environ.get("MAINSTEM_SINK_STRIDE", "5"))
 """A kill comes before each so many-th call, in each database before other ones."""
 _STEP = 10
 _SERVED = 3

@@ -16,7 +16,7 @@ from mainstem.client.log import Log
 from tests.sinks.databases import SinkDatabase
 from tests.sinks.hosting import SinkSetting
 
-KILLS = int(os.environ.get("MAINSTEM_SINK_KILLS", "4"))
+KILLS = int(os.environ.get("MAINSTEM_SINK_KILLS", "3"))
 _SEED = 11
 
 

@@ -1,4 +1,4 @@
-"""A short round of the long proof: five random kills. ``MAINSTEM_TORTURE_SEED`` and ``…_KILLS`` choose others."""
+"""A short round of the long proof: three random kills. ``MAINSTEM_TORTURE_SEED`` and ``…_KILLS`` choose others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.torture.torture import Torture, create_topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 SEED = int(os.environ.get("MAINSTEM_TORTURE_SEED", "1"))
-KILLS = int(os.environ.get("MAINSTEM_TORTURE_KILLS", "5"))
+KILLS = int(os.environ.get("MAINSTEM_TORTURE_KILLS", "3"))
 
 
 def test_kills_at_random_times_lose_nothing_and_make_nothing_twice(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """Captures a database while the capture, the log and the server's sender are killed at random, and checks the topics.
 
 Writers beside: pgbench, and one that changes rows of every kind of type: nulls, large values that stay or change, moved
-keys, savepoints that are rolled back, COPY, truncated tables, and transactions of up to 100,000 rows. In the end each
-topic is its table, and each change is in the log once.
+keys, savepoints that are rolled back, COPY, truncated tables, and transactions of up to 100,000 rows. The server
+streams those of more than 64 kB before they commit. In the end each topic is its table, and each change is in the log
+once.
 
 By itself: ``make capture-kills``, or ``python -m tests.postgres.killed --kills 1000``.
 """
@@ -233,6 +234,7 @@ def run(cluster: PostgresCluster, database: str, directory: Path, *, kills: int,
     subprocess.run([*pgbench, "-i", "-q", "-s", "1"], check=True, capture_output=True, timeout=TIMEOUT_S)
     cluster.execute("DELETE FROM pgbench_accounts WHERE aid > 5000", database=database)
     cluster.execute(SCHEMA, database=database)
+    cluster.execute(f"ALTER DATABASE {database} SET logical_decoding_work_mem = '64kB'", database=database)
     for name in STAMPED:  # rows for snapshots, which are killed too
         insert = f"INSERT INTO {name} (id, stamp) SELECT n + 100000, -n FROM generate_series(1, %s) n"
         cluster.execute(insert, (rows if name == "orders" else min(rows, 3_000),), database=database)

@@ -22,6 +22,7 @@ from mainstem.postgres.row_runs import Payloads, RowRuns
 from mainstem.postgres.server.catalog import connect
 from mainstem.postgres.server.pgoutput import Begin, Commit, LogicalMessage, RowDelete, RowInsert, RowUpdate, decode
 from mainstem.postgres.server.replication import Chunk, ReplicationStream
+from mainstem.postgres.server.streamed_transactions import StreamedTransactions
 from mainstem.postgres.start import CaptureStart
 from mainstem.postgres.table_snapshots import TableSnapshots
 from mainstem.postgres.table_writer import TableWriter
@@ -91,7 +92,8 @@ class Capture:
                 connection.close()
 
     def _stream(self, stopping: Event, on_ready: Callable[[], None]) -> None:
-        with ReplicationStream(self._settings.dsn, self._settings.slot, self._lsn) as stream:
+        slot = (self._settings.dsn, self._settings.slot, self._lsn)
+        with StreamedTransactions() as self._streamed, ReplicationStream(*slot) as stream:
             on_ready()
             while not stopping.is_set():
                 if not self._is_inside:  # a window has whole transactions only
@@ -106,11 +108,15 @@ class Capture:
             if isinstance(item, bytes):
                 messages.append(item)
                 continue
-            self._handle_all(messages)
+            self._take_all(messages)
             messages = []
-            if not self._is_inside:
+            if not self._is_inside and not self._streamed.is_inside:
                 self._lsn = max(self._lsn, item)
-        self._handle_all(messages)
+        self._take_all(messages)
+
+    def _take_all(self, payloads: Sequence[bytes]) -> None:
+        for piece in self._streamed.take(payloads):
+            self._handle_all(piece)
 
     def _handle_all(self, payloads: Sequence[bytes]) -> None:
         """Handle messages: runs of simple ones by machine code, others one by one."""

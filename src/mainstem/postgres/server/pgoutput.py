@@ -1,6 +1,7 @@
 """The messages of logical replication that the plug-in ``pgoutput`` sends, protocol version 1, with values as text.
 
-Format: PostgreSQL's documentation, "Logical Replication Message Formats". Pure functions over one message's bytes.
+``streamed_transactions`` gives the messages of version 2 in this form. Format: PostgreSQL's documentation, "Logical
+Replication Message Formats". Pure functions over one message's bytes.
 """
 
 from __future__ import annotations

@@ -31,6 +31,14 @@ _FEEDBACK_S: Final = 5.0
 _FULL_S: Final = 1.0
 _WAIT_S: Final = 0.05
 _JOIN_S: Final = 20.0
+_STREAMS: Final = 140_000
+
+
+def _protocol(server_version: int) -> dict[str, str]:
+    """Since PostgreSQL 14 large transactions come before they commit."""
+    if server_version < _STREAMS:
+        return {"proto_version": "1"}
+    return {"proto_version": "2", "streaming": "on"}
 
 
 class ReplicationStream:
@@ -60,7 +68,8 @@ class ReplicationStream:
                 slot_name=self._slot,
                 start_lsn=self._start_lsn,
                 decode=False,
-                options={"proto_version": "1", "publication_names": f'"{self._slot}"', "messages": "true"},
+                options=_protocol(self._connection.server_version)
+                | {"publication_names": f'"{self._slot}"', "messages": "true"},
             )
         except Exception as error:
             self._connection.close()

@@ -30,6 +30,8 @@ _MAX_PARTITION = 2**31 - 1
 
 _NO_TOPIC_ID: Final = str(UUID(int=0))
 LOAD_GROUP_PREFIX: Final = "mainstem-load-"
+MIRROR_OF: Final = "mainstem.mirror.of"
+"""The config that makes a topic the copy of another log's topic, which a mirror fills."""
 DATABASE_TOPIC_PREFIX: Final = "__mainstem_postgres."
 """A captured PostgreSQL database stands in positions as partition 0 of this topic, which no log has, and the capture's
 name. Its offset is a position of the database's own log (LSN)."""

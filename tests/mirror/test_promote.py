@@ -14,10 +14,10 @@ from mainstem.client.log import Log
 from mainstem.client.wire.cluster.cluster import LATEST, WireClient
 from mainstem.client.wire.cluster.topics import set_topic_configs
 from mainstem.errors import ConditionFailedError, MirrorRefusedError
-from mainstem.mirror.link import MIRROR_OF, mirror_text
+from mainstem.mirror.link import mirror_text
 from mainstem.mirror.promotion import losses, promote, promote_alone
 from mainstem.mirror.promotion_record import promotions
-from mainstem.model import TopicPartition
+from mainstem.model import MIRROR_OF, TopicPartition
 from tests.broker.harness import LogProcess, child_environment
 from tests.mirror import writing
 from tests.mirror.pairs import MirrorProcess, assert_same, copy_all, ends, linked

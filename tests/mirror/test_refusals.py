@@ -14,10 +14,10 @@ from mainstem.client.wire.cluster.cluster import LATEST, WireClient
 from mainstem.client.wire.cluster.topics import create_topic, delete_topic, set_topic_configs
 from mainstem.errors import AuthorizationError, InputError, MirrorRefusedError
 from mainstem.mirror.copying import Copying
-from mainstem.mirror.link import MIRROR_OF, Link
+from mainstem.mirror.link import Link
 from mainstem.mirror.mirror import Mirror, MirrorOptions
 from mainstem.mirror.rate import RateLimit, parse_rate
-from mainstem.model import TopicPartition
+from mainstem.model import MIRROR_OF, TopicPartition
 from mainstem.protocol.scram import MECHANISMS, make_credential
 from mainstem.testing.disk import FaultyDisk
 from tests.broker.harness import LogProcess, running

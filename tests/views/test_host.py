@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from mainstem.client.log import Log
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.cluster.topics import set_topic_configs
 from mainstem.clock import SystemClock
 from mainstem.errors import (
     DirectoryLockedError,
@@ -18,7 +20,7 @@ from mainstem.errors import (
     UnknownViewError,
     ViewStoppedError,
 )
-from mainstem.model import Position
+from mainstem.model import MIRROR_OF, Position
 from mainstem.pipelines.kinds import SQL, KeyValue, Search
 from mainstem.pipelines.state import LOST_AFTER_MS, STATES_TOPIC, Failure, PipelineState, Status
 from mainstem.schema.infer import schema_of
@@ -83,6 +85,18 @@ def test_a_position_beyond_the_log_s_end_is_refused_at_once(mainstem_log: Log, t
         setting.append("1")
         with pytest.raises(PositionError, match="beyond the log's end"):
             host.query("kv", GET, ReadOptions(at_least=Position.of(setting.topic, 0, 2)))
+        with pytest.raises(PositionError, match="has 1 partitions"):
+            host.query("kv", GET, ReadOptions(at_least=Position.of(setting.topic, 7, 1)))
+
+
+def test_a_position_that_a_mirror_has_yet_to_copy_is_waited_for(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    with setting.host() as host:
+        setting.append("1")
+        with WireClient(mainstem_log.bootstrap) as client:
+            set_topic_configs(client, setting.topic, {MIRROR_OF: f"{'A' * 22}/{'B' * 21}A"})
+        with pytest.raises(PositionTimeoutError, match="did not reach"):
+            host.query("kv", GET, ReadOptions(at_least=Position.of(setting.topic, 0, 2), timeout_s=0.1))
         with pytest.raises(PositionError, match="has 1 partitions"):
             host.query("kv", GET, ReadOptions(at_least=Position.of(setting.topic, 7, 1)))
 

@@ -11,10 +11,10 @@ from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.cluster.metadata import TopicMetadata
 from mainstem.client.wire.cluster.topics import topic_configs
 from mainstem.errors import InputError, MirrorRefusedError, RemoteError
+from mainstem.model import MIRROR_OF
 from mainstem.protocol.messages.mirror_append import MirrorAppendRequest
 from mainstem.protocol.schema import ZERO_UUID
 
-MIRROR_OF: Final = "mainstem.mirror.of"
 PROMOTIONS_TOPIC: Final = "__mainstem_promotions"
 _NODES_OWN: Final = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", "__mainstem_metadata", PROMOTIONS_TOPIC}

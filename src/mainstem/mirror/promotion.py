@@ -23,10 +23,10 @@ from mainstem.client.wire.cluster.cluster import LATEST, Isolation, WireClient
 from mainstem.client.wire.cluster.metadata import TopicMetadata
 from mainstem.client.wire.cluster.topics import set_topic_configs
 from mainstem.errors import MirrorRefusedError
-from mainstem.mirror.link import MIRROR_OF, Link, is_mainstem, mirror_of, mirror_text, require_mainstem
+from mainstem.mirror.link import Link, is_mainstem, mirror_of, mirror_text, require_mainstem
 from mainstem.mirror.mirror import Mirror, MirrorOptions
 from mainstem.mirror.promotion_record import AbortedAtPromotion, Promotion, promotions, write_promotion
-from mainstem.model import Position, TopicPartition
+from mainstem.model import MIRROR_OF, Position, TopicPartition
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_producers import DescribeProducersRequest, ProducerState, TopicRequest
 from mainstem.protocol.messages.write_txn_markers import (

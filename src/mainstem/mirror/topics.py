@@ -21,9 +21,9 @@ from mainstem.client.wire.cluster.topics import (
 )
 from mainstem.errors import ConfigError, MirrorRefusedError, TopicExistsError
 from mainstem.mirror.lineage import Divergence, divergence, refused
-from mainstem.mirror.link import MIRROR_OF, Link, mirror_of, mirror_text
+from mainstem.mirror.link import Link, mirror_of, mirror_text
 from mainstem.mirror.promotion_record import promotions
-from mainstem.model import TopicPartition
+from mainstem.model import MIRROR_OF, TopicPartition
 from mainstem.protocol.schema import ZERO_UUID
 
 _OF_EACH_NODE: Final = frozenset(

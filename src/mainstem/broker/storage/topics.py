@@ -19,9 +19,9 @@ from mainstem.broker.storage.topic_partitions import TopicPartitions
 from mainstem.errors import StorageError, TopicExistsError, UnknownTopicError
 from mainstem.log.node.metadata import METADATA_PARTITION, PARTITIONS_MAX, TopicEntry
 from mainstem.log.node.node_log import NodeLog
-from mainstem.log.partition.config import MIRROR_OF, check_changed_configs
+from mainstem.log.partition.config import check_changed_configs
 from mainstem.log.partition.partition_log import PartitionLog
-from mainstem.model import is_topic_name
+from mainstem.model import MIRROR_OF, is_topic_name
 from mainstem.protocol.errors import ErrorCode
 
 _LOG: Final = logging.getLogger("mainstem.broker.topics")

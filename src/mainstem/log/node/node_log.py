@@ -22,10 +22,10 @@ from mainstem.log.files.names import DELETED_DIRECTORY, STRAY_DIRECTORY, partiti
 from mainstem.log.node.directory import LogDirectory
 from mainstem.log.node.metadata import METADATA_PARTITION, Metadata, TopicEntry
 from mainstem.log.partition.checkpoints import decode_uuid
-from mainstem.log.partition.config import MIRROR_OF, LogConfig
+from mainstem.log.partition.config import LogConfig
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.verifiable.tree_files import TreeFiles
-from mainstem.model import TopicPartition
+from mainstem.model import MIRROR_OF, TopicPartition
 
 _METADATA_TOPIC_ID: Final = UUID(int=1)
 _METADATA_CONFIG: Final = LogConfig.of(

@@ -122,8 +122,6 @@ SEGMENT_BYTES_MIN = 1024 * 1024
 """The least that a client may set ``segment.bytes`` to. A topic that has less already keeps it."""
 _INTERNAL = definitions({(INTERNAL_SEGMENT_BYTES, whole(14), ""): "The size of a segment, for tests alone"})
 
-MIRROR_OF = "mainstem.mirror.of"
-"""The config that makes a topic a mirror."""
 CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(definitions(_TABLE))
 
 

@@ -29,7 +29,7 @@ from mainstem.errors import (
     UnknownTopicError,
     UnknownViewError,
 )
-from mainstem.model import DATABASE_TOPIC_PREFIX, Position
+from mainstem.model import DATABASE_TOPIC_PREFIX, MIRROR_OF, Position
 from mainstem.pipelines.definitions import CapturedTables, Pipeline
 from mainstem.pipelines.definitions import View as ViewDefinition
 from mainstem.views.feed.coverage import Coverage, Hop, Wait
@@ -250,6 +250,7 @@ class ViewHost:
             seen = self._changes.count
 
     def _refuse_beyond_the_end(self, at_least: Position) -> None:
+        """Refuse a position that no record of this log has. The copy of another log's topic has yet to get there."""
         for topic in sorted(at_least.topics):
             if topic.startswith(DATABASE_TOPIC_PREFIX):
                 continue  # how far the database is, the log does not know
@@ -260,7 +261,7 @@ class ViewHost:
             for tp, offset in at_least.restrict([topic]).items():
                 if tp not in end:
                     raise PositionError(f"the position names {tp}: topic {topic} has {len(end)} partitions, from 0")
-                if offset > end[tp]:
+                if offset > end[tp] and not self._log.describe_topic(topic).configs.get(MIRROR_OF):
                     raise PositionError(f"the position {tp}:{offset} is beyond the log's end, {tp}:{end[tp]}")
 
     def _timeout(self, view: HostedView, wait: Wait, options: ReadOptions) -> PositionTimeoutError:

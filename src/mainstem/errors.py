@@ -16,6 +16,10 @@
     │   ├── TokenExistsError          a token of that name exists already
     │   ├── UnknownRequestError       no such request, or not the asker's
     │   ├── RequestExpiredError       a request whose reply was removed from the log
+    │   ├── UnknownStreamError        no such durable stream
+    │   ├── StreamConflictError       a durable stream that is closed, or does not take this
+    │   ├── StreamRemovedError        a durable stream, or a part of it, that was removed
+    │   ├── StaleProducerError        a producer of a durable stream that a later one has fenced
     │   ├── UnknownTileError          the tree of a verifiable topic has no such tile
     │   ├── RecordTooLargeError       over max.message.bytes
     │   │   └── RecordListTooLargeError   over segment.bytes
@@ -160,6 +164,22 @@ class RequestExpiredError(InputError):
 
 class UnknownTileError(InputError):
     """The tree of a verifiable topic has no such tile, or not so wide a one."""
+
+
+class UnknownStreamError(InputError):
+    """No such durable stream, or its time to live is over."""
+
+
+class StreamConflictError(InputError):
+    """A durable stream is there with another configuration, is closed, or takes other data or a later sequence."""
+
+
+class StreamRemovedError(InputError):
+    """A durable stream was deleted while forks of it exist, or the records at this offset were removed."""
+
+
+class StaleProducerError(InputError):
+    """A producer with a later epoch has written to this durable stream."""
 
 
 class RecordTooLargeError(InputError):

@@ -19,12 +19,17 @@ from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.access.request_limits import AsgiApp, Message, Receive, Scope, Send
 
 _ORIGIN = re.compile(r"https?://(\[[0-9a-f:]+\]|[a-z0-9.-]+)(:\d{1,5})?")
-_METHODS: Final = "GET, HEAD, POST, DELETE"
+_METHODS: Final = "GET, HEAD, POST, PUT, DELETE"
 _REQUEST_HEADERS: Final = (
     "Accept, Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, "
-    "Mainstem-Expect-End, Prefer"
+    "Mainstem-Expect-End, Prefer, Producer-Epoch, Producer-Id, Producer-Seq, Stream-Closed, Stream-Expires-At, "
+    "Stream-Fork-Offset, Stream-Fork-Sub-Offset, Stream-Forked-From, Stream-Seq, Stream-TTL"
 )
-_EXPOSED: Final = "ETag, Location, Mainstem-Position, Preference-Applied, Retry-After, WWW-Authenticate"
+_EXPOSED: Final = (
+    "ETag, Location, Mainstem-Position, Preference-Applied, Producer-Epoch, Producer-Expected-Seq, "
+    "Producer-Received-Seq, Producer-Seq, Retry-After, Stream-Closed, Stream-Cursor, Stream-Expires-At, "
+    "Stream-Next-Offset, Stream-SSE-Data-Encoding, Stream-TTL, Stream-Up-To-Date, WWW-Authenticate"
+)
 _PREFLIGHT_S: Final = "600"
 
 

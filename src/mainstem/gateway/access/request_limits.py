@@ -7,7 +7,7 @@
   that a client that does not read is noticed (``request_heads`` closes such connections).
 * Requests that only read (GET, HEAD) must not have a body (400): they may wait or stream for long, and would hold the
   memory of their body meanwhile.
-* Event streams are counted separately, because they last: at most ``streams_max`` are served (503).
+* Event streams and long polls are counted separately, because they last: at most ``streams_max`` are served (503).
 * A browser lets any page send simple requests to loopback. So a request must name one of the served host names (421:
   DNS rebinding), and a request that changes something must not come from another page (403: its Origin is another
   host, and not one of ``origins``). A websocket must come from one of our own pages, and is refused before it is
@@ -38,14 +38,15 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PIECE_BYTES: Final = 256 << 10
 _STREAM = re.compile(r"/(?:topics|views)/[^/]+/stream")
+_LIVE = re.compile(rb"(?:.*&)?live=")
 _DATA = re.compile(
-    r"/(?:topics|views|requests|pipelines|groups|metrics|config|registry|subjects|schemas|mode|contexts|"
+    r"/(?:topics|views|streams|requests|pipelines|groups|metrics|config|registry|subjects|schemas|mode|contexts|"
     r"users|acls|tokens|whoami|history|health|dead-letters)(?:/.*)?",
     re.DOTALL,
 )
 _OTHER_SITES = frozenset({"cross-site", "same-site"})  # same-site: another port of this host
 _ONCE = (b"host", b"origin", b"sec-fetch-site")
-_APPEND = re.compile(r"/topics/[^/]+/(?:records|requests)")
+_APPEND = re.compile(r"/topics/[^/]+/(?:records|requests)|/streams/[^/]+/.*", re.DOTALL)
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _UPGRADE = "websocket"  # treated like an unsafe method
 
@@ -70,7 +71,7 @@ class RequestLimits:
             await self._app(scope, receive, send)
             return
         headers = _headers(scope)
-        is_stream = scope["method"] == "GET" and _STREAM.fullmatch(scope["path"]) is not None
+        is_stream = _lasts(scope)
         refusal = _ambiguous(scope) or self._refusal(scope, headers) or self._full(is_stream) or _unreadable(scope)
         if refusal is not None:
             await http_problem(refusal.status, str(refusal))(scope, receive, send)
@@ -276,6 +277,16 @@ def _is_foreign(origin: str, headers: dict[str, str]) -> bool:
         return urlsplit(origin).netloc != headers.get("host")
     except ValueError:
         return True
+
+
+def _lasts(scope: Scope) -> bool:
+    """Whether a request may wait or send for long: an event stream, or a live read of a durable stream."""
+    path = scope["path"]
+    if scope["method"] != "GET":
+        return False
+    if path.startswith("/streams/"):
+        return _LIVE.match(scope["query_string"]) is not None
+    return _STREAM.fullmatch(path) is not None
 
 
 def _headers(scope: Scope) -> dict[str, str]:

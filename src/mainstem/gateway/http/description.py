@@ -43,6 +43,8 @@ _HEADERS: Final = {
     "Cache-Control": "How long the answer may be kept: a tile never changes",
     "ETag": "The key's last offset in quotation marks, for `If-Match`",
     "Location": "Where to look for the reply",
+    "Stream-Next-Offset": "The offset to read on from, or where the stream ends",
+    "Stream-Closed": "`true`: nothing follows",
     "Retry-After": "Seconds after which to try again",
     "Preference-Applied": "What of `Prefer` was followed (RFC 7240)",
     "WWW-Authenticate": "How to authenticate (RFC 6750)",

@@ -17,6 +17,7 @@ from mainstem.gateway.access.request_limits import RequestLimits
 from mainstem.gateway.access.routes import Routes, answers_of, rules_of
 from mainstem.gateway.access.token_auth import TokenAuth
 from mainstem.gateway.access.tokens import TokenFile
+from mainstem.gateway.durable.durable_stream_routes import durable_stream_router
 from mainstem.gateway.http.description import completed
 from mainstem.gateway.http.description_page import add_description_page
 from mainstem.gateway.http.problem_pages import problem_pages_router
@@ -82,6 +83,7 @@ def create_app(
         dead_letter_router(log),
         requests.router(),
         stream_router(log, streams),
+        durable_stream_router(log, streams),
         browser_router(),
         view_router(views),
         operation_router(log),

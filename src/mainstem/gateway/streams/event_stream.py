@@ -11,7 +11,7 @@ Plain ASGI, for one event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
@@ -77,8 +77,12 @@ class EventStream(Response):
         source: AsyncGenerator[bytes, None],
         streams: Streams,
         closing: Callable[[], object] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
+        """``headers``: in place of, or besides, those that every stream has."""
         super().__init__(media_type=CONTENT_TYPE)
+        given = {name.lower().encode(): value.encode("latin-1") for name, value in (headers or {}).items()}
+        self._head = list((dict(_HEADERS) | given).items())
         self._source = source
         self._streams = streams
         self._closing = closing
@@ -95,7 +99,7 @@ class EventStream(Response):
 
     async def _serve(self, receive: Receive, send: Send) -> None:
         async with aclosing(self._source):
-            await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
+            await send({"type": "http.response.start", "status": 200, "headers": self._head})
             body = asyncio.create_task(self._body(send))
             gone = asyncio.create_task(_disconnected(receive))
             self._streams.begin(body)

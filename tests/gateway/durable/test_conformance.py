@@ -1,0 +1,47 @@
+"""The conformance suite of Durable Streams itself, and its JavaScript client, against a gateway."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import httpx
+import pytest
+
+from tests.support.foreign_programs import ask, node_argv, node_env, npm_directory
+
+SUITE: Final = "@durable-streams/server-conformance-tests@0.3.6"
+CLIENT: Final = "@durable-streams/client@0.2.7"
+_PROGRAM: Final = """
+import { runConformanceTests } from "@durable-streams/server-conformance-tests"
+runConformanceTests({ baseUrl: process.env.URL })
+"""
+_TIMEOUT_S: Final = 400
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(_TIMEOUT_S + 60)
+def test_the_suite_of_the_protocol_passes(durable: httpx.Client, durable_topic: str) -> None:
+    directory = npm_directory(SUITE)
+    (directory / "suite.test.mjs").write_text(_PROGRAM)
+    environment = {**os.environ, "URL": f"{durable.base_url}/streams/{durable_topic}", "NO_COLOR": "1"}
+    argv = ["node", "node_modules/vitest/vitest.mjs", "run", "suite.test.mjs", "--root", str(directory)]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=environment, cwd=directory
+    )
+    said = done.stdout[-6000:] + done.stderr[-2000:]
+    assert done.returncode == 0, said
+    passed, skipped = (int(re.findall(rf"(\d+) {word}", done.stdout)[-1]) for word in ("passed", "skipped"))
+    assert passed >= 332, said
+    assert skipped == 6, "subscriptions and webhooks alone are left out"
+
+
+@pytest.mark.slow
+def test_its_javascript_client_appends_and_follows(durable: httpx.Client, durable_topic: str) -> None:
+    url = f"{durable.base_url}/streams/{durable_topic}/javascript"
+    program = Path(__file__).with_name("client.cjs")
+    found = ask(node_argv(program, CLIENT), {"url": url}, env=node_env(CLIENT))
+    assert found == {"read": [{"n": 1}, {"n": 2}], "followed": [{"n": 1}, {"n": 2}, {"n": 3}]}

@@ -1,8 +1,8 @@
 """One million logs: Durable Streams in one topic, ``python -m benchmarks.durable_streams``.
 
-Writes ``--streams`` streams of a few records each, in the form in which ``/streams`` writes them. Then it reads
-randomly chosen streams over HTTP, one at a time, and follows ``--followed`` streams at once, each by a connection of
-its own. It prints the latency of both, and the memory and disk that it takes. Bounded by the counts and ``_LIMIT_S``.
+Writes ``--streams`` streams of one record each, in the form in which ``/streams`` writes them. Then it reads randomly
+chosen streams over HTTP, one at a time, and follows ``--followed`` streams at once, each by a connection of its own. It
+prints the latency of both, and the memory and disk that it takes. Bounded by the counts and ``_LIMIT_S``.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _VALUE = b"v" * 100
 _LIMIT_S = 900.0
 _GOAL_MS = 5.0
 _APPENDED = 300
+_OPENED_AT_ONCE = 16
 
 
 def main(argv: list[str]) -> None:
@@ -102,7 +103,7 @@ class _Gateway:
 
 def _read(address: str, streams: int, reads: int) -> None:
     """Replay randomly chosen streams over HTTP, one after the other."""
-    chance, took_ms = random.Random(1), []
+    chance, took_ms = random.Random(1), list[float]()
     with httpx.Client(base_url=f"http://{address}", timeout=30, trust_env=False) as client:
         ends_s = time.monotonic() + _LIMIT_S
         while len(took_ms) < reads and time.monotonic() < ends_s:
@@ -117,20 +118,26 @@ def _read(address: str, streams: int, reads: int) -> None:
 async def _follow(address: str, streams: int, followed: int) -> None:
     """Follow streams at once; then append to some, and wait until each follower has it."""
     host, _, port = address.rpartition(":")
-    chance = random.Random(2)
-    chosen = chance.sample(range(streams), min(followed, streams))
+    chosen = random.Random(2).sample(range(streams), min(followed, streams))
     readers: dict[int, asyncio.StreamReader] = {}
     writers = []
-    for number in chosen:
-        reader, writer = await asyncio.open_connection(host, int(port), limit=1 << 20)
-        path = f"/streams/{_TOPIC}/{_key(number)}?offset=now&live=sse"
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
-        readers[number] = reader
-        writers.append(writer)
-        await reader.readuntil(b"streamNextOffset")
-    took_ms = []
+    turn = asyncio.Semaphore(_OPENED_AT_ONCE)
+
+    async def open_stream(number: int) -> None:
+        async with turn:
+            reader, writer = await asyncio.open_connection(host, int(port), limit=1 << 20)
+            path = f"/streams/{_TOPIC}/{_key(number)}?offset=now&live=sse"
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
+            readers[number] = reader
+            writers.append(writer)
+            await reader.readuntil(b"streamNextOffset")
+
+    began_s = time.monotonic()
+    await asyncio.gather(*map(open_stream, chosen))
+    print(f"{len(readers):,} streams are followed after {time.monotonic() - began_s:.0f} s")
+    took_ms = list[float]()
     async with httpx.AsyncClient(base_url=f"http://{address}", timeout=30, trust_env=False) as client:
-        for number in chosen[:_APPENDED]:
+        for number in chosen[-_APPENDED:]:
             began_s = time.perf_counter()
             arrival = asyncio.create_task(readers[number].readuntil(b"data:again"))
             path = f"/streams/{_TOPIC}/{_key(number)}"
@@ -138,7 +145,8 @@ async def _follow(address: str, streams: int, followed: int) -> None:
             assert answer.status_code == 204, answer.text
             await asyncio.wait_for(arrival, 30)
             took_ms.append((time.perf_counter() - began_s) * 1_000)
-    _show(f"append to follower, {len(readers):,} followed", took_ms)
+    ended = sum(reader.at_eof() for reader in readers.values())
+    _show(f"append to follower, {len(readers):,} followed ({ended} have ended)", took_ms)
     for writer in writers:
         writer.close()
 

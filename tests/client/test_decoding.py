@@ -48,6 +48,16 @@ def test_what_lies_before_the_start_and_from_the_end_on_is_left_out() -> None:
     assert read(chunk(*batches, start=3)) == ("defghi", 9)
 
 
+def test_a_reader_that_wants_some_offsets_gets_these_and_is_at_the_end_then() -> None:
+    batches = memoryview(b"".join((data(0, "abc"), data(3, "def"), data(6, "ghi"))))
+
+    def wanted(offset: int) -> int:
+        return next(each for each in (1, 5, 7, 99) if each >= offset)
+
+    reading = Chunk(TP, FetchedPartition(batches, 99, 99, 0, ()), 0, 8, wanted=wanted)
+    assert read(reading) == ("bfh", 8)
+
+
 def test_an_incomplete_batch_at_the_end_is_left_for_the_next_fetch() -> None:
     assert read(chunk(data(0, "abc"), data(3, "def")[:-1])) == ("abc", 3)
 

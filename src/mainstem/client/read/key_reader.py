@@ -6,7 +6,7 @@ much costs time and nothing else. Both ways return the same records, transaction
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import bisect_left
 from typing import Final
 
 from mainstem.client.failures import error_of
@@ -18,6 +18,7 @@ from mainstem.errors import RemoteError
 from mainstem.model import OnDamaged, TopicPartition
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.list_key_offsets import ListKeyOffsetsRequest, ListKeyOffsetsResponse
+from mainstem.record.constants import INT64_MAX
 
 _PAGE: Final = 1_000
 _NEARBY_BYTES: Final = 16 * 1024
@@ -33,7 +34,7 @@ class KeyOffsets:
         self._pool = pool
         self._tp = tp
         self._key = key
-        self._page: deque[int] = deque()
+        self._page: list[int] = []
         self._asked_to = -1
         self._ends = False
 
@@ -53,18 +54,21 @@ class KeyOffsets:
     def next_from(self, offset: int, end: int) -> int:
         """The first offset at or after ``offset`` where the key may have a record; ``end`` when there is none."""
         while True:
-            while self._page and self._page[0] < offset:
-                self._page.popleft()
-            if self._page:
-                return self._page[0]
-            if self._ends:
-                return end
+            if self._ends or (self._page and offset <= self._page[-1]):
+                return min(self.known_from(offset), end)
             self._take(self._ask(max(offset, self._asked_to), end))
+
+    def known_from(self, offset: int) -> int:
+        """The first offset at or after ``offset`` where the key may have a record, as far as the pages so far say."""
+        at = bisect_left(self._page, offset)
+        if at < len(self._page):
+            return self._page[at]
+        return INT64_MAX if self._ends else offset
 
     def _take(self, answer: ListKeyOffsetsResponse) -> None:
         if answer.error_code != ErrorCode.NONE:
             raise error_of(answer.error_code, f"{self._tp} cannot be read by key", answer.error_message)
-        self._page.extend(answer.offsets)
+        self._page = list(answer.offsets)
         self._ends = len(answer.offsets) < _PAGE
         if answer.offsets:
             self._asked_to = answer.offsets[-1] + 1
@@ -80,8 +84,8 @@ class KeyOffsets:
             max_offsets=_PAGE,
         )
         with self._pool.borrow() as client:
-            leader = client.metadata([self._tp.topic])[self._tp.topic].partitions[self._tp.partition].leader_id
-            answer: ListKeyOffsetsResponse = client.request(request, leader, resends=True)
+            # Any broker: only Mainstem has the index, and it is one node.
+            answer: ListKeyOffsetsResponse = client.request(request, resends=True)
         return answer
 
 
@@ -103,6 +107,8 @@ class KeyReader(BoundedReader):
         [self._tp] = start
         self._offsets = KeyOffsets(pool, self._tp, key)
         self._scan_reason = self._offsets.open(start[self._tp], end[self._tp])
+        if self._scan_reason is None:
+            self._chunks.wanted = self._offsets.known_from
 
     @property
     def scan_reason(self) -> str | None:
@@ -116,6 +122,12 @@ class KeyReader(BoundedReader):
         What a conditional append has to expect: tombstones count, and records of transactions, even aborted ones.
         """
         return None if self._scan_reason is not None else self._offsets.last_offset
+
+    def between(self, start: int, end: int) -> KeyReader:
+        """Another reader of this key, up to where this one ends: the log is not asked again where that is."""
+        end = min(end, self._end[self._tp])
+        assert self._key is not None
+        return KeyReader(self._pool, {self._tp: min(start, end)}, {self._tp: end}, key=self._key)
 
     def _wanted(self) -> Offsets:
         wanted = super()._wanted()

@@ -22,6 +22,7 @@ from mainstem.client.wire.connection.pool import Pool
 from mainstem.clock import Clock
 from mainstem.errors import DamagedRecordsError, LogUnavailableError
 from mainstem.model import OnDamaged, Position, Record, TopicPartition
+from mainstem.record.reader import Wanted
 
 _PARTITION_BYTES: Final = 1024 * 1024
 FETCH_BYTES: Final = 16 * 1024 * 1024
@@ -38,6 +39,8 @@ class _Chunks:
         """``end``: where a bounded reader ends, so that stepping over damage does not lead past it."""
         check_on_damaged(on_damaged)
         self.damaged: list[DamagedRecordsError] = []
+        self.wanted: Wanted | None = None
+        """As of a ``Chunk``, in a reader of one partition."""
         self._on_damaged = on_damaged
         self._end = end or {}
         self._offsets: Offsets = dict(offsets)
@@ -69,7 +72,7 @@ class _Chunks:
         elif part.error is not None and not part.heals:
             raise part.error
         else:
-            self._chunks.append(Chunk(tp, part, start, self._end.get(tp)))
+            self._chunks.append(Chunk(tp, part, start, self._end.get(tp), wanted=self.wanted))
 
     def _step_over(self, damage: DamagedRecordsError) -> None:
         """Go on after damaged offsets, and remember them. Raises ``damage`` where that is not allowed or possible."""

@@ -42,6 +42,7 @@ _ATTEMPTS: Final = 20
 _SEEN_S: Final = 2.0
 _PAUSE_S: Final = 0.005
 _ABSENT: Final = -1
+_REMOVED: Final = "retention has removed records of this stream after this offset"
 _Answer = TypeVar("_Answer")
 
 
@@ -110,17 +111,22 @@ class StreamLog:
 
         Raises UnknownTopicError, UnsupportedFeatureError, LogUnavailableError, UnavailableError.
         """
+        return self._found(name)[0]
+
+    def _found(self, name: StreamName) -> tuple[StreamFound, KeyReader]:
+        """The stream, and a reader of its key that was opened to find it."""
         until_s = time.monotonic() + _SEEN_S
         while True:
-            last = self._last_offset(name)
-            known = self._known(name)
+            reader = self._reader(name, "latest")
+            last, known = reader.last_offset, self._known(name)
+            assert last is not None
             if known is not None and known.last >= last:
-                return known
+                return known, reader
             if last == _ABSENT:
-                return self._keep(name, StreamFound(None, _ABSENT))
-            found = self._loaded(name, last)
+                return self._keep(name, StreamFound(None, _ABSENT)), reader
+            found = self._loaded(name, reader, last)
             if found is not None:
-                return self._keep(name, found)
+                return self._keep(name, found), reader
             if time.monotonic() > until_s:  # its newest record is not durable yet, or of an open transaction
                 raise UnavailableError(f"the newest record of {name.key[:100]!r} cannot be read yet; try again")
             time.sleep(_PAUSE_S)
@@ -152,15 +158,18 @@ class StreamLog:
 
         Raises InputError, StreamRemovedError, and what ``find`` raises; the caller checks whether it may be read.
         """
-        found = self.find(name)
+        found, reader = self._found(name)
         state = found.state
         if state is None or position is None or position == state.tail:
             at = START if state is None else state.tail
             return StreamPage(found, [], at, at)
         if position.length > state.tail.length:
             raise InputError(f"the offset {position.token} is not one of this stream")
-        values, size_bytes, end = [], 0, position
-        for record, event in self._data(name, state, position):
+        values: list[bytes] = []
+        size_bytes, end = 0, position
+        for record, event in self._data(name, reader, state, position):
+            if event.before > end.length and not values:
+                raise StreamRemovedError(_REMOVED)
             if event.before != end.length:
                 raise InputError(f"the offset {position.token} is not one of this stream")
             values.append(record.value or b"")
@@ -170,26 +179,28 @@ class StreamLog:
                 break
         else:
             if end.length != state.tail.length:
-                raise StreamRemovedError("retention has removed records of this stream after this offset")
+                raise StreamRemovedError(_REMOVED)
         return StreamPage(found, values, position, end)
 
     # ---- how
 
     def _data(
-        self, name: StreamName, state: StreamState, position: StreamPosition
+        self, name: StreamName, reader: KeyReader, state: StreamState, position: StreamPosition
     ) -> Iterator[tuple[Record, StreamEvent]]:
         """The records with data from a position on, of the streams that it was forked from, too."""
-        for part in parts_of(name.key, state, position):
-            for record in self._records(StreamName(name.topic, part.key), part.start, part.stop):
-                event = event_of(record)
-                if event.count:
-                    yield record, event
-
-    def _records(self, name: StreamName, start: int, stop: int) -> Iterator[Record]:
+        [(_, seen_to)] = reader.end.items()
         try:
-            yield from self._reader(name, start, stop)
+            for part in parts_of(name.key, state, position):
+                if part.key == name.key and part.stop <= seen_to:
+                    records = reader.between(part.start, part.stop)
+                else:
+                    records = self._reader(StreamName(name.topic, part.key), part.start, part.stop)
+                for record in records:
+                    event = event_of(record)
+                    if event.count:
+                        yield record, event
         except OffsetOutOfRangeError as error:
-            raise StreamRemovedError("retention has removed the records at this offset") from error
+            raise StreamRemovedError(_REMOVED) from error
 
     def _reader(self, name: StreamName, start: int | str, stop: int | None = None) -> KeyReader:
         reader = self._log.read_key(name.topic, name.key, start=start, end=stop)
@@ -197,14 +208,9 @@ class StreamLog:
             raise UnsupportedFeatureError(f"topic {name.topic!r} has no streams: {reader.scan_reason}")
         return reader
 
-    def _last_offset(self, name: StreamName) -> int:
-        last = self._reader(name, "latest").last_offset
-        assert last is not None
-        return last
-
-    def _loaded(self, name: StreamName, last: int) -> StreamFound | None:
+    def _loaded(self, name: StreamName, reader: KeyReader, last: int) -> StreamFound | None:
         """The stream by its last record; None when that cannot be read yet."""
-        record = next(self._reader(name, last, last + 1), None)
+        record = next(reader.between(last, last + 1), None)
         if record is None:
             return None
         event, state = event_of(record), state_of(record)
@@ -212,7 +218,7 @@ class StreamLog:
             return StreamFound(state, last)
         if event.checkpoint is None:
             return StreamFound(None, last)
-        for index, each in enumerate(self._records(name, event.checkpoint, last + 1)):
+        for index, each in enumerate(reader.between(event.checkpoint, last + 1)):
             if index == 0:
                 state = state_of(each)
             else:

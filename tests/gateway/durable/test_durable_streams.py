@@ -59,6 +59,19 @@ def test_a_stream_is_the_records_of_its_key(durable: httpx.Client, stream: str, 
     assert [record.value for record in session_log.read_key(topic, key)] == [b"", b'[{"a": 1}, 2]', b'["x"]']
 
 
+def test_an_answer_has_the_position_just_after_its_record(durable: httpx.Client, stream: str, session_log: Log) -> None:
+    _, _, topic, key = stream.split("/", 3)
+    producer = {"Producer-Id": "p", "Producer-Epoch": "0", "Producer-Seq": "0"}
+    answers = [
+        durable.put(stream, headers=TEXT),
+        durable.post(stream, content="a", headers=TEXT | producer),
+        durable.post(stream, content="a", headers=TEXT | producer),
+        durable.put(stream, headers=TEXT),
+    ]
+    places = [f"{topic}/{each.partition}:{each.offset + 1}" for each in session_log.read_key(topic, key)]
+    assert [each.headers["mainstem-position"] for each in answers] == [places[0], *places[1:] * 3]
+
+
 def test_a_page_of_a_stream_cannot_run_as_a_page_of_this_server(durable: httpx.Client, stream: str) -> None:
     durable.put(stream, content="<script>alert(1)</script>", headers={"Content-Type": "text/html"})
     for answer in (durable.get(stream), durable.head(stream)):

@@ -27,7 +27,7 @@ from mainstem.gateway.durable.stream_feeds import StreamFeeds
 from mainstem.gateway.durable.stream_fields import append_fields, check_key, create_fields, read_position
 from mainstem.gateway.durable.stream_log import StreamLog, StreamName, StreamPage
 from mainstem.gateway.http.blocking import Workers
-from mainstem.gateway.http.description import Answers, Success
+from mainstem.gateway.http.description import AT, Answers, Success
 from mainstem.gateway.http.key_paths import KEY
 from mainstem.gateway.http.problem_responses import error_response
 from mainstem.gateway.streams.event_stream import EventStream, Streams
@@ -50,14 +50,14 @@ def durable_stream_router(log: Log, streams: Streams, poll_s: float = POLL_S) ->
             "PUT",
             "Create a durable stream, or a fork of one",
             WRITE_TOPIC,
-            (_data(201, "Created", "Location"), _data(200, "It is there already")),
+            (_data(201, "Created", "Location", *AT), _data(200, "It is there already", *AT)),
             served.create,
         ),
         (
             "POST",
             "Append to a durable stream, close it, or both",
             WRITE_TOPIC,
-            (_empty(204, "Appended, or appended before"), _data(200, "Appended by a producer")),
+            (_empty(204, "Appended, or appended before", *AT), _data(200, "Appended by a producer", *AT)),
             served.append,
         ),
         (
@@ -96,9 +96,9 @@ def _data(status: int, text: str, *more: str) -> Success:
     return Success(status, text, "Text", (*_OFFSET, *more), "application/octet-stream")
 
 
-def _empty(status: int, text: str) -> Success:
+def _empty(status: int, text: str, *more: str) -> Success:
     """An answer with headers alone."""
-    return Success(status, text, "Object", _OFFSET)
+    return Success(status, text, "Object", (*_OFFSET, *more))
 
 
 def _answering(handler: Handler) -> Callable[[Request, str, str], Awaitable[Response]]:
@@ -146,7 +146,7 @@ class _Served:
         fields, body = append_fields(http.headers), await http.body()
         async with self._turn(name):
             outcome = await self._writers.run(self._changes.append, name, fields, body)
-        return stream_answers.appended(outcome, fields, has_body=bool(body))
+        return stream_answers.appended(outcome, name.topic, fields, has_body=bool(body))
 
     async def delete(self, http: Request, name: StreamName) -> Response:
         del http

@@ -16,6 +16,7 @@ from mainstem.gateway.durable.stream_log import StreamName, StreamPage
 from mainstem.gateway.durable.stream_messages import is_text, joined
 from mainstem.gateway.durable.stream_offsets import cursor
 from mainstem.gateway.durable.stream_state import StreamState
+from mainstem.gateway.http.json_responses import POSITION_HEADER
 
 SAFE: Final = {
     "X-Content-Type-Options": "nosniff",
@@ -31,18 +32,16 @@ _KEPT: Final = "private, no-cache"
 
 def created(outcome: StreamOutcome, server: str, name: StreamName) -> Response:
     """The answer to a PUT. ``server``: the address of the server that the client used, with a ``/`` at its end."""
-    headers = _state_headers(outcome.state)
+    headers = _state_headers(outcome.state) | {POSITION_HEADER: str(outcome.position(name.topic))}
     if outcome.is_new:
         headers["Location"] = f"{server}streams/{quote(name.topic)}/{quote(name.key)}"
     return _answer(201 if outcome.is_new else 200, headers, content_type=outcome.state.config.content_type)
 
 
-def appended(outcome: StreamOutcome, fields: AppendFields, *, has_body: bool) -> Response:
+def appended(outcome: StreamOutcome, topic: str, fields: AppendFields, *, has_body: bool) -> Response:
     """The answer to a POST."""
     state, status = outcome.state, 204
-    headers = {NEXT_OFFSET: state.tail.token}
-    if state.is_closed:
-        headers[CLOSED] = "true"
+    headers = _state_headers(state) | {POSITION_HEADER: str(outcome.position(topic))}
     if fields.producer is not None:
         epoch, seq = state.producers[fields.producer.producer]
         headers |= {"Producer-Epoch": str(epoch), "Producer-Seq": str(seq)}

@@ -25,6 +25,7 @@ from mainstem.gateway.durable.stream_log import Proposal, StreamFound, StreamLog
 from mainstem.gateway.durable.stream_messages import StoredBody, head_of, joined, plain_type, stored
 from mainstem.gateway.durable.stream_offsets import StreamPosition, may_grow
 from mainstem.gateway.durable.stream_state import FORKS_MAX, StreamState
+from mainstem.model import Position, TopicPartition
 
 _EMPTY: Final = StoredBody(b"", 0)
 
@@ -32,8 +33,18 @@ _EMPTY: Final = StoredBody(b"", 0)
 class StreamOutcome(NamedTuple):
     """The outcome of a request. ``is_new``: it changed the stream; False for a repeat."""
 
-    state: StreamState
+    found: StreamFound
     is_new: bool
+
+    @property
+    def state(self) -> StreamState:
+        """The stream after the request."""
+        assert self.found.state is not None
+        return self.found.state
+
+    def position(self, topic: str) -> Position:
+        """The position just after the stream's last record, to read one's own write by."""
+        return Position({TopicPartition(topic, self.found.partition): self.found.last + 1})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +68,8 @@ class StreamChanges:
         Raises StreamConflictError, InputError, and for a fork UnknownStreamError.
         """
         found = self._streams.find(name)
-        there = self._there(found, fields)
-        if there is not None:
-            return StreamOutcome(there, is_new=False)
+        if self._is_there(found, fields):
+            return StreamOutcome(found, is_new=False)
         if fields.fork is None:
             config = StreamConfig(type_or_default(fields.content_type), fields.ttl_s, fields.expires_ms)
             return self._created(name, fields, config, _body(config, body))
@@ -83,9 +93,9 @@ class StreamChanges:
             state = existing(found.state, self._streams.now_ms())
             if is_duplicate(state, fields):
                 if not state.is_closed or _closed_by(state, fields) or not fields.closed:
-                    return StreamOutcome(state, is_new=False)
+                    return StreamOutcome(found, is_new=False)
             elif state.is_closed and not body and fields.producer is None:
-                return StreamOutcome(state, is_new=False)
+                return StreamOutcome(found, is_new=False)
             check_append(state, fields, has_body=bool(body))
             data = stored(state.config.content_type, body) if body else _EMPTY
             if body and not data.count:
@@ -121,23 +131,23 @@ class StreamChanges:
 
     # ---- how
 
-    def _there(self, found: StreamFound, fields: CreateFields) -> StreamState | None:
-        """The stream, if it is there and as it is asked for. Raises StreamConflictError."""
+    def _is_there(self, found: StreamFound, fields: CreateFields) -> bool:
+        """Whether the stream is there as it is asked for. Raises StreamConflictError when it is there otherwise."""
         state = found.state
         if state is None or state.is_expired(self._streams.now_ms()):
-            return None
+            return False
         if state.is_deleted:
             raise StreamConflictError("the stream was deleted; forks of it still exist, so its name stays taken")
         if not matches(state, fields):
             raise StreamConflictError("the stream exists already with another configuration")
-        return state
+        return True
 
     def _created(self, name: StreamName, fields: CreateFields, config: StreamConfig, data: StoredBody) -> StreamOutcome:
         event = StreamEvent("create", config.base.length, data.count, config, closes=fields.closed)
 
         def decide(found: StreamFound) -> Proposal | StreamOutcome:
-            there = self._there(found, fields)
-            return Proposal(event, data.value) if there is None else StreamOutcome(there, is_new=False)
+            is_there = self._is_there(found, fields)
+            return StreamOutcome(found, is_new=False) if is_there else Proposal(event, data.value)
 
         return _outcome(self._streams.change(name, decide))
 
@@ -246,5 +256,4 @@ def _closed_by(state: StreamState, fields: AppendFields) -> bool:
 def _outcome(result: StreamFound | StreamOutcome) -> StreamOutcome:
     if isinstance(result, StreamOutcome):
         return result
-    assert result.state is not None
-    return StreamOutcome(result.state, is_new=True)
+    return StreamOutcome(result, is_new=True)

@@ -58,6 +58,7 @@ class StreamFound(NamedTuple):
 
     state: StreamState | None
     last: int
+    partition: int
 
 
 class StreamPage(NamedTuple):
@@ -119,11 +120,12 @@ class StreamLog:
         while True:
             reader = self._reader(name, "latest")
             last, known = reader.last_offset, self._known(name)
+            [(tp, _)] = reader.end.items()
             assert last is not None
             if known is not None and known.last >= last:
                 return known, reader
             if last == _ABSENT:
-                return self._keep(name, StreamFound(None, _ABSENT)), reader
+                return self._keep(name, StreamFound(None, _ABSENT, tp.partition)), reader
             found = self._loaded(name, reader, last)
             if found is not None:
                 return self._keep(name, found), reader
@@ -215,9 +217,9 @@ class StreamLog:
             return None
         event, state = event_of(record), state_of(record)
         if state is not None:
-            return StreamFound(state, last)
+            return StreamFound(state, last, record.partition)
         if event.checkpoint is None:
-            return StreamFound(None, last)
+            return StreamFound(None, last, record.partition)
         for index, each in enumerate(reader.between(event.checkpoint, last + 1)):
             if index == 0:
                 state = state_of(each)
@@ -225,7 +227,7 @@ class StreamLog:
                 state = advanced(state, event_of(each), each.offset, each.timestamp_ms, has_state=False)
             if index > 2 * CHECKPOINT_EVERY:
                 raise UnsupportedFeatureError(f"{name.key[:100]!r} has records that were not written by /streams")
-        return StreamFound(state, last)
+        return StreamFound(state, last, record.partition)
 
     def _tried(
         self, name: StreamName, known: StreamFound, decide: Callable[[StreamFound], Proposal | _Answer]
@@ -265,9 +267,9 @@ class StreamLog:
             )
         except ConditionFailedError:
             return None
-        [(_, after)] = position.items()
-        offset = after - 1
-        return self._keep(name, StreamFound(advanced(state, event, offset, now_ms, has_state=has_state), offset))
+        [(tp, after)] = position.items()
+        next_state = advanced(state, event, after - 1, now_ms, has_state=has_state)
+        return self._keep(name, StreamFound(next_state, after - 1, tp.partition))
 
     def _known(self, name: StreamName) -> StreamFound | None:
         with self._lock:
@@ -302,9 +304,8 @@ def followed(found: StreamFound, record: Record) -> StreamFound:
     """The stream after a record that came later. Raises UnsupportedFeatureError."""
     event = event_of(record)
     has_state = event.checkpoint is None
-    return StreamFound(
-        advanced(found.state, event, record.offset, record.timestamp_ms, has_state=has_state), record.offset
-    )
+    state = advanced(found.state, event, record.offset, record.timestamp_ms, has_state=has_state)
+    return StreamFound(state, record.offset, record.partition)
 
 
 def _size_bytes(found: StreamFound) -> int:

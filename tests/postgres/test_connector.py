@@ -12,6 +12,8 @@ import pytest
 from mainstem.cli.main import execute
 from mainstem.client.log import Log
 from mainstem.errors import ConfigError, ProducerFencedError
+from mainstem.model import TopicPartition
+from mainstem.pipelines.journey.journey import COMMIT_HEADERS, JourneyFinder
 from mainstem.pipelines.overview import Overview
 from mainstem.postgres.connector import Connector
 from mainstem.postgres.dropping import drop_capture
@@ -147,6 +149,27 @@ def test_the_state_tells_the_slot_and_the_snapshots(shop: Shop, capsys: pytest.C
     assert shop.execute("SELECT count(*) FROM pg_publication") == [(0,)]
     assert state(shop) == {}
     assert f"{shop.name}.orders" in shop.log.topics()
+
+
+def test_the_journey_of_a_captured_record_names_its_transaction(shop: Shop) -> None:
+    shop.execute(ORDERS)
+    shop.execute("INSERT INTO orders VALUES (1, 'of the snapshot')")
+    with RunningConnector(shop) as running:
+        assert running.is_ready.wait(TIMEOUT_S)
+        is_the_table(shop)
+        shop.execute("INSERT INTO orders VALUES (2, 'later')")
+        is_the_table(shop)
+        first, later = shop.log.read(f"{shop.name}.orders")
+        eventually(lambda: state(shop).get("outputs"), "the capture says what it writes", TIMEOUT_S)
+        finder = JourneyFinder(shop.log, Overview(shop.log))
+        notes = [
+            finder.find(TopicPartition(each.topic, each.partition), each.offset).origins[0].note
+            for each in (first, later)
+        ]
+    lsn, xid, committed = (dict(later.headers)[name].decode() for name in COMMIT_HEADERS)  # type: ignore[union-attr]
+    begin = f"capture {shop.name} has read it from a PostgreSQL database: "
+    assert notes[0].startswith(f"{begin}a snapshot of the table; it ends at pg:{shop.name}:")
+    assert notes[1] == f"{begin}transaction {xid}, which committed at {committed}; it ends at pg:{shop.name}:{lsn}"
 
 
 def test_an_idle_table_beside_a_busy_one_keeps_no_log_of_the_database(shop: Shop) -> None:

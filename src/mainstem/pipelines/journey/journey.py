@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mainstem.client.dead_letter_headers import pipeline_topic
 from mainstem.clock import Clock, SystemClock
-from mainstem.model import DATABASE_TOPIC_PREFIX, Position, TopicPartition
+from mainstem.model import DATABASE_TOPIC_PREFIX, Position, Record, TopicPartition
 from mainstem.pipelines.journey.batch_search import At, BatchHistory, FoundBatch
 from mainstem.pipelines.journey.key_search import KeyMatches, TopicRange, records_of_key, without_markers_at_end
 from mainstem.pipelines.journey.letter_search import letter_note
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 STEPS_MAX: Final = 50
 DEPTH_MAX: Final = 8
 TIME_MAX_S: Final = 20.0
+COMMIT_HEADERS: Final = ("mainstem-lsn", "mainstem-xid", "mainstem-commit-ts")
+"""The headers of a captured change: its transaction's end in the database's log, its id and its time."""
+_HEADER_BYTES_MAX: Final = 40
 Document = Mapping[str, Any]
 Side = Callable[[Position, Position], Position]
 """Chooses one of two positions: of a micro-batch's source and its sink."""
@@ -204,12 +207,12 @@ class _Walk:
 
     def backward(self, place: RecordPlace) -> None:
         """Look where the record came from, through the pipelines that derive its topic and its inputs' topics."""
+        key, near_ms = (None, None) if place.record is None else (place.record.key, place.record.timestamp_ms)
         record = place.record
-        key, near_ms = (None, None) if record is None else (record.key, record.timestamp_ms)
-        queue = deque([(place.tp.topic, Position({place.tp: place.offset}), place.after, key, near_ms, 0)])
+        queue = deque([(place.tp.topic, Position({place.tp: place.offset}), place.after, record, near_ms, 0)])
         seen: set[tuple[str, str]] = set()
         while queue:
-            topic, start, until, key, near_ms, depth = queue.popleft()
+            topic, start, until, record, near_ms, depth = queue.popleft()
             for pipeline in self._pipelines:
                 if topic not in pipeline["outputs"] or (pipeline["name"], topic) in seen:
                     continue
@@ -217,13 +220,17 @@ class _Walk:
                     self.is_complete = False
                     continue
                 seen.add((pipeline["name"], topic))
+                if _database(pipeline) is not None:
+                    self.origins.append(_capture(pipeline, topic, depth, record))
+                    continue
                 origin = self._origin(pipeline, topic, start, until, (key, near_ms, depth))
                 self.origins.append(origin)
                 ended_ms = None if origin.batch is None else origin.batch.ended_ms
                 for each in origin.inputs:
                     if self._is_derived(each.topic) and (trimmed := without_markers_at_end(self._log, each)).offsets:
                         begin, end = _place_of(trimmed)
-                        queue.append((each.topic, begin, end, key, ended_ms, depth + 1))
+                        source = each.matches.records[-1] if each.matches.records else None
+                        queue.append((each.topic, begin, end, source, ended_ms, depth + 1))
 
     def _origin(
         self,
@@ -234,9 +241,6 @@ class _Walk:
         about: tuple[bytes | None, int | None, int],
     ) -> OriginStep:
         name, (key, near_ms, depth) = pipeline["name"], about
-        databases = [each for each in pipeline["inputs"] if each.startswith(DATABASE_TOPIC_PREFIX)]
-        if databases:
-            return OriginStep(name, topic, depth, None, note=f"capture {name} has read it from a PostgreSQL database")
         batches = self._batches(name, _sink_at, start, until, near_ms)
         found = batches.last
         if found is None or not found.is_exact:
@@ -293,6 +297,25 @@ def _place_of(found: TopicRange) -> tuple[Position, Position]:
         return Position(offsets), Position.join(record.position for record in records)
     moved = {tp: offset for tp, offset in found.end.items() if offset > found.start.get(tp, 0)}
     return Position({tp: found.start.get(tp, 0) for tp in moved}), Position(moved)
+
+
+def _database(pipeline: Document) -> str | None:
+    """The database that a pipeline captures, as a name in positions; None for any other pipeline."""
+    return next((each for each in pipeline["inputs"] if each.startswith(DATABASE_TOPIC_PREFIX)), None)
+
+
+def _capture(pipeline: Document, topic: str, depth: int, record: Record | None) -> OriginStep:
+    """The step of a record that a capture wrote, with the transaction that the record's headers name."""
+    note = f"capture {pipeline['name']} has read it from a PostgreSQL database"
+    headers = {} if record is None else {name: value for name, value in record.headers if value is not None}
+    lsn, xid, committed = (
+        headers.get(each, b"")[:_HEADER_BYTES_MAX].decode(errors="replace") for each in COMMIT_HEADERS
+    )
+    if lsn:
+        database = (_database(pipeline) or "").removeprefix(DATABASE_TOPIC_PREFIX)
+        what = f"transaction {xid}, which committed at {committed}" if xid else "a snapshot of the table"
+        note = f"{note}: {what}; it ends at pg:{database}:{lsn}"
+    return OriginStep(pipeline["name"], topic, depth, None, note=note)
 
 
 def _source_at(source: Position, _: Position) -> Position:

@@ -10,12 +10,16 @@ import httpx
 import pytest
 
 from mainstem.client.log import Log
+from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.cluster.topics import set_topic_configs
 from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.access.tokens import Grants, TokenFile, new_token, write_tokens
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.server.host_app import create_host_app
 from mainstem.gateway.server.serving import listen_unix
 from mainstem.gateway.views.forwarding import ForwardingBackend
+from mainstem.model import MIRROR_OF
+from mainstem.pipelines.journey.sentences import journey_lines
 from mainstem.pipelines.state import Status
 from mainstem.testing.embedded import EmbeddedBroker
 from mainstem.views.host.host import ViewHost
@@ -76,6 +80,20 @@ def test_a_record_leads_to_what_came_of_it_and_to_the_view_that_has_it(scene: Sc
     [view] = found["views"]
     assert (view["view"], view["state"], view["before"]) == ("kv", "applied", False)
     assert view["applied_ms"] > 0
+
+
+def test_the_reads_that_waited_for_a_record_are_counted(scene: Scene) -> None:
+    topic = scene.setting.topic
+    with WireClient(scene.told.log.bootstrap) as client:  # the copy of another log, which may have more
+        set_topic_configs(client, topic, {MIRROR_OF: f"{'A' * 22}/{'B' * 21}A"})
+    asked = f"/views/kv/keys/b?at_least={topic}/0:2&timeout=0"
+    headers = {"Authorization": f"Bearer {scene.tokens['all']}"}
+    assert [scene.api.get(asked, headers=headers).status_code for _ in range(2)] == [504, 504]
+    found = scene.journey(1).json()
+    [view] = found["views"]
+    assert view["waited"] == {**view["waited"], "view": "kv", "reads": 2, "waiting": 0, "readers": ["all"]}
+    assert any(line.text.startswith("2 reads waited for it (all), ") for line in journey_lines(found))
+    assert scene.journey(0).json()["views"][0]["waited"] is None
 
 
 def test_a_stopped_view_is_named(scene: Scene) -> None:

@@ -200,6 +200,30 @@ def test_a_wait_ends_when_the_progress_comes(mainstem_log: Log, tmp_path: Path) 
         assert answers == [source | sink]
 
 
+def test_a_host_knows_which_reads_waited_for_a_record(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = derived(mainstem_log, tmp_path)
+    out = f"{setting.topic}-out"
+    with setting.host() as host:
+        before = setting.append("0")
+        setting.report(before, mainstem_log.append(out, {"n": 0}, key="1"), out)
+        host.query("derived", GET, ReadOptions(at_least=before))
+        source = setting.append("1")
+        options = ReadOptions(at_least=source, reader="ada")
+        reader = threading.Thread(target=lambda: host.query("derived", GET, options))
+        reader.start()
+        eventually(lambda: host.waited("derived", source).waiting == 1, "a read waits")
+        assert host.waited("derived", before).readers == ()
+        with pytest.raises(PositionTimeoutError):
+            host.query("derived", GET, replace(options, timeout_s=0.1, reader="bob"))
+        setting.report(source, mainstem_log.append(out, {"n": 1}, key="1"), out)
+        reader.join(20)
+        found = host.waited("derived", source)
+        assert (found.reads, found.waiting, found.readers) == (2, 0, ("bob", "ada"))
+        assert found.longest_ms >= 100
+        assert host.waited("derived", setting.append("2")).reads == 0
+        assert host.waited("kv", source).reads == 0
+
+
 def test_an_answer_lags_no_more_than_it_may(mainstem_log: Log, tmp_path: Path) -> None:
     setting = Setting(mainstem_log, tmp_path)
     with setting.host() as host:

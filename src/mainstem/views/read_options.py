@@ -27,6 +27,8 @@ class ReadOptions:
     ``as_of``: the answer is that of a past moment (`views.past.as_of`), built from the log if need be in ``timeout_s``.
 
     ``sees_pipelines``: the reader may see pipelines, so a time-out shows it their errors and not their names alone.
+
+    ``reader``: the name of its token, for those who ask later which reads waited; empty without one.
     """
 
     at_least: Position | None = None
@@ -34,6 +36,7 @@ class ReadOptions:
     max_lag_ms: int | None = None
     as_of: AsOf | None = None
     sees_pipelines: bool = True
+    reader: str = ""
 
     def __post_init__(self) -> None:
         """Raises QueryError."""

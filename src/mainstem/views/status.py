@@ -150,6 +150,30 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
+class Waited:
+    """How many of the newest reads waited for a view to cover a record, and how many of them still do.
+
+    ``readers``: the names of their tokens, the last first, where tokens are asked for.
+    """
+
+    view: str
+    reads: int
+    waiting: int
+    longest_ms: int
+    readers: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The form in JSON documents."""
+        return {
+            "view": self.view,
+            "reads": self.reads,
+            "waiting": self.waiting,
+            "longest_ms": self.longest_ms,
+            "readers": list(self.readers),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class PastMoment:
     """A moment of a view's past: when its store was begun, or a snapshot of it was made, by the host's clock."""
 

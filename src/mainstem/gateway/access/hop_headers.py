@@ -10,11 +10,18 @@ from typing import Final
 from mainstem.gateway.access.tokens import Grants
 
 _SEES_PIPELINES: Final = "mainstem-sees-pipelines"
+_READER: Final = "mainstem-reader"
 
 
-def added_headers(grants: Grants) -> dict[str, str]:
-    """Headers that tell a view host about the sender: whether it may see pipelines (``GET /pipelines``)."""
-    return {_SEES_PIPELINES: "yes"} if grants.may_everything("read") else {}
+def added_headers(grants: Grants, token: str | None) -> dict[str, str]:
+    """Headers about the sender: the name of its token, and whether it may see pipelines (``GET /pipelines``)."""
+    named = {} if token is None else {_READER: token}
+    return named | ({_SEES_PIPELINES: "yes"} if grants.may_everything("read") else {})
+
+
+def reader(headers: Mapping[str, str]) -> str:
+    """The name of the sender's token; empty without one."""
+    return headers.get(_READER, "")
 
 
 def sees_pipelines(headers: Mapping[str, str]) -> bool:

@@ -116,6 +116,7 @@ _PIPELINE_STEP: Final = _object(
     waits_for=_TEXT_OR_NULL,
     note=_TEXT_OR_NULL,
 )
+_WAITED: Final = _object(view=_TEXT, reads=_NUMBER, waiting=_NUMBER, longest_ms=_NUMBER, readers=_TEXTS)
 _VIEW_STEP: Final = _object(
     view=_TEXT,
     kind=_TEXT,
@@ -125,6 +126,7 @@ _VIEW_STEP: Final = _object(
     state={"type": "string", "enum": ["applied", "waiting"]},
     applied_ms=_NUMBER_OR_NULL,
     before={"type": "boolean", "description": "it was some time before `applied_ms`"},
+    waited={"anyOf": [_WAITED, {"type": "null"}], "description": "the reads that waited for it; null without any"},
     waits_for=_TEXT_OR_NULL,
     note=_TEXT_OR_NULL,
 )
@@ -226,6 +228,7 @@ SCHEMAS: Final[dict[str, Any]] = {
         note=_TEXT_OR_NULL,
         journey={"anyOf": [{"$ref": "#/components/schemas/Journey"}, {"type": "null"}]},
     ),
+    "Waited": _WAITED,
     "Applied": _object(view=_TEXT, position=_POSITION, applied=_BOOLEAN, time_ms=_NUMBER_OR_NULL, before=_BOOLEAN),
     "TopicConfigs": _object(topic=_TEXT, configs={"type": "array", "items": _TOPIC_CONFIG}),
     "TopicConsumers": _object(

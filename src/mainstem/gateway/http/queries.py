@@ -142,6 +142,12 @@ class AppliedQuery(NoQuery):
     position: str = Field(description="a position of the view's topic", examples=[_POSITION_EXAMPLE])
 
 
+class WaitedQuery(NoQuery):
+    """The position just after a record, of any topic that the view derives from."""
+
+    record: str = Field(description="the position just after the record", examples=[_POSITION_EXAMPLE])
+
+
 class JourneyQuery(NoQuery):
     """How much of a journey is shown."""
 

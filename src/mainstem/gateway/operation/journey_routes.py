@@ -125,10 +125,15 @@ class _Journeys:
         visible = [each for each in statuses if grants.may("read", "view", str(each["name"]))]
         steps = view_steps(journey.arrivals, visible)
         note = None if len(steps) <= _VIEWS_MAX else f"{len(steps) - _VIEWS_MAX} more views are not shown"
-        return await asyncio.gather(*(self._completed(step, grants) for step in steps[:_VIEWS_MAX])), note
+        record = journey.place.after
+        return await asyncio.gather(*(self._completed(step, record, grants) for step in steps[:_VIEWS_MAX])), note
 
-    async def _completed(self, step: ViewStep, grants: Grants) -> ViewStep:
-        """The step with the time by which the view had applied it, and whether that made a dead letter of it."""
+    async def _completed(self, step: ViewStep, record: Position, grants: Grants) -> ViewStep:
+        """The step with the time by which the view had applied it, the reads that waited, and a dead letter of it."""
+        waited = await self._views.waited(step.view, record)
+        if waited is not None and waited["reads"]:
+            readers = waited["readers"] if grants.may_everything("read") else []
+            step = replace(step, waited={**waited, "readers": readers})
         if not step.is_applied or not step.until:
             return step
         if step.letters:

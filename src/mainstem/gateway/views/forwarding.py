@@ -23,7 +23,7 @@ from starlette.responses import Response
 from mainstem.errors import UnavailableError, UnknownViewError
 from mainstem.gateway.access.hop_headers import added_headers
 from mainstem.gateway.access.request_limits import Receive, Scope, Send
-from mainstem.gateway.access.token_auth import grants_of
+from mainstem.gateway.access.token_auth import grants_of, token_name
 from mainstem.gateway.access.tokens import Grants
 from mainstem.gateway.http.unix_http import UnixHttp
 from mainstem.gateway.streams.event_stream import EventStream, Streams
@@ -102,7 +102,12 @@ class ForwardingBackend:
     async def applied(self, view: str, position: Position) -> dict[str, Any] | None:
         """By when a view has applied a position of its topic; None when its host does not say."""
         host = self._serving.get(view)
-        return None if host is None else await host.applied(view, position)
+        return None if host is None else await host.asked(view, "applied", "position", position)
+
+    async def waited(self, view: str, record: Position) -> dict[str, Any] | None:
+        """The reads that waited for a view to cover the record just before ``record``; None as of ``applied``."""
+        host = self._serving.get(view)
+        return None if host is None else await host.asked(view, "waited", "record", record)
 
     async def close(self) -> None:
         """Close the connections to the hosts."""
@@ -144,10 +149,11 @@ class _HostClient:
             self.last_statuses = json.loads(body)["views"]
         return self.last_statuses
 
-    async def applied(self, view: str, position: Position) -> dict[str, Any] | None:
+    async def asked(self, view: str, what: str, name: str, position: Position) -> dict[str, Any] | None:
+        """The answer of a route of the view that takes a position."""
         try:
             with _there():
-                target = f"/views/{quote(view, safe='')}/applied?{urlencode({'position': str(position)})}"
+                target = f"/views/{quote(view, safe='')}/{what}?{urlencode({name: str(position)})}"
                 answer = await self._http.send("GET", target)
                 body = await answer.read()
         except UnavailableError:
@@ -185,7 +191,7 @@ async def _sent_on(client: UnixHttp, http: Request) -> aiohttp.ClientResponse:
     """The host's answer to the request, as it came."""
     target = http.scope["raw_path"] + _question_mark(http.scope["query_string"])
     headers = {name: value for name in _PASSED_ON if (value := http.headers.get(name)) is not None}
-    headers |= added_headers(grants_of(http.scope))
+    headers |= added_headers(grants_of(http.scope), token_name(http.scope))
     return await client.send(http.method, target.decode("latin-1"), headers, await http.body())
 
 

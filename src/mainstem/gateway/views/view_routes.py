@@ -15,7 +15,7 @@ from fastapi import Query, Request
 from starlette.responses import Response
 
 from mainstem.gateway.access.access_rules import ADMIN_VIEW, ANY_TOKEN, READ_VIEW
-from mainstem.gateway.access.hop_headers import sees_pipelines
+from mainstem.gateway.access.hop_headers import reader, sees_pipelines
 from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.access.token_auth import grants_of
 from mainstem.gateway.http import queries
@@ -142,6 +142,17 @@ def _add_applied(router: Routes, backend: ViewBackend) -> None:
         position = Position.parse(query.position)
         return await backend.respond(http, view, partial(_applied, view=view, position=position))
 
+    @router.declare(
+        "GET",
+        "/views/{view}/waited",
+        "Which of the newest reads waited for the view to reflect a record",
+        ADMIN_VIEW,
+        Answers((Success(200, "How many, for how long, and whose", "Waited"),), OF_VIEW),
+    )
+    async def waited(http: Request, view: str, query: Annotated[queries.WaitedQuery, Query()]) -> Response:
+        record = Position.parse(query.record)
+        return await backend.respond(http, view, partial(_waited, view=view, record=record))
+
 
 def _add_stream(router: Routes, backend: ViewBackend) -> None:
     @router.declare("GET", "/views/{view}/stream", "A view's changes as server-sent events", READ_VIEW, EVENTS)
@@ -177,7 +188,7 @@ def _asking(http: Request, view: str, request: requests.Request, wait: queries.W
 
 
 def _options(http: Request, wait: queries.WaitQuery) -> ReadOptions:
-    return replace(wait.read_options(), sees_pipelines=sees_pipelines(http.headers))
+    return replace(wait.read_options(), sees_pipelines=sees_pipelines(http.headers), reader=reader(http.headers))
 
 
 def _describe(host: ViewHost, *, view: str) -> Response:
@@ -204,6 +215,10 @@ def _past(host: ViewHost, *, view: str) -> Response:
 
 def _applied(host: ViewHost, *, view: str, position: Position) -> Response:
     return json_response(host.applied(view, position).to_json())
+
+
+def _waited(host: ViewHost, *, view: str, record: Position) -> Response:
+    return json_response(host.waited(view, record).to_json())
 
 
 def _delete(host: ViewHost, *, view: str) -> Response:

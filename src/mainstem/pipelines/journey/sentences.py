@@ -122,8 +122,17 @@ def _view(view: Document) -> Iterator[Line]:
         yield Line(depth, "view", f"view {name} of {view['topic']} has not applied it", name)
     if view["waits_for"]:
         yield Line(depth + 1, "waits", f"waits: {view['waits_for']}", name)
+    if view.get("waited"):
+        yield Line(depth + 1, "note", _waited(view["waited"]))
     if view.get("note"):
         yield Line(depth + 1, "note", view["note"])
+
+
+def _waited(waited: Document) -> str:
+    reads, waiting = waited["reads"], waited["waiting"]
+    whose = f" ({', '.join(waited['readers'])})" if waited["readers"] else ""
+    text = f"{reads} {'read' if reads == 1 else 'reads'} waited for it{whose}, {waited['longest_ms']} ms at most"
+    return f"{text}; {waiting} of them still {'waits' if waiting == 1 else 'wait'}" if waiting else text
 
 
 def _range(depth: int, found: Document, verb: str) -> Iterator[Line]:

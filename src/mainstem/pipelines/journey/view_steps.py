@@ -33,6 +33,8 @@ class ViewStep:
     note: str = ""
     letters: str = ""
     """The topic of the view's dead letters, where it has some."""
+    waited: Document | None = None
+    """The reads that waited for it (``Waited``); None when there were none."""
 
     def to_json(self) -> dict[str, Any]:
         """The form in JSON documents."""
@@ -45,6 +47,7 @@ class ViewStep:
             "state": "applied" if self.is_applied else "waiting",
             "applied_ms": self.applied_ms,
             "before": self.is_before,
+            "waited": self.waited,
             "waits_for": self.waits_for or None,
             "note": self.note or None,
         }

@@ -38,9 +38,19 @@ from mainstem.views.feed.open_transactions import holding_back
 from mainstem.views.host.pipeline_states import PipelineStates
 from mainstem.views.host.progress_follower import ProgressFollower
 from mainstem.views.host.view import HostContext, HostedView
+from mainstem.views.host.waited_reads import WaitedReads
 from mainstem.views.read_options import WAIT_S, ReadOptions
 from mainstem.views.requests import Request
-from mainstem.views.status import Applied, RebuildFrom, RebuildResult, Sampled, VerifyResult, ViewPast, ViewStatus
+from mainstem.views.status import (
+    Applied,
+    RebuildFrom,
+    RebuildResult,
+    Sampled,
+    VerifyResult,
+    ViewPast,
+    ViewStatus,
+    Waited,
+)
 from mainstem.views.stores.store import Answer
 from mainstem.views.stores.store_kinds import store_class
 from mainstem.views.stores.store_snapshots import EVERY_RECORDS
@@ -77,6 +87,7 @@ class ViewHost:
         self._directory = directory
         self._clock = clock or SystemClock()
         self._changes = Changes()
+        self._waited = WaitedReads(self._clock)
         hops = [*map(_hop, pipelines := tuple(pipelines)), *map(_capture_hop, captures := tuple(captures))]
         self._coverage = Coverage(hops)
         self._log = Log(bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-view-host")
@@ -187,6 +198,10 @@ class ViewHost:
         """Whether a view has applied a position of its topic, and by when. Raises UnknownViewError, PositionError."""
         return self._view(view).applied(position)
 
+    def waited(self, view: str, record: Position) -> Waited:
+        """The reads that waited for a view to cover the record just before ``record``. Raises UnknownViewError."""
+        return self._waited.of(self._view(view).name, record)
+
     def verify(self, view: str, *, full: bool = True) -> VerifyResult:
         """Compare a view with a replay of its topic; not ``full``: only where its store's own account does not suffice.
 
@@ -241,13 +256,15 @@ class ViewHost:
         if wait.is_reached(view.position):
             return
         self._refuse_beyond_the_end(options.at_least or Position())
-        while not wait.is_reached(view.position):
-            view.refuse_if_stopped()
-            remaining_s = deadline_s - self._clock.monotonic_s()
-            if remaining_s <= 0:
-                raise self._timeout(view, wait, options)
-            self._changes.wait(seen, remaining_s)
-            seen = self._changes.count
+        covered = self._coverage.covers(view.topic, view.position)
+        with self._waited.waiting(view.name, options.reader, wait.at_least, covered):
+            while not wait.is_reached(view.position):
+                view.refuse_if_stopped()
+                remaining_s = deadline_s - self._clock.monotonic_s()
+                if remaining_s <= 0:
+                    raise self._timeout(view, wait, options)
+                self._changes.wait(seen, remaining_s)
+                seen = self._changes.count
 
     def _refuse_beyond_the_end(self, at_least: Position) -> None:
         """Refuse a position that no record of this log has. The copy of another log's topic has yet to get there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from mainstem.backup.moments import time_text
@@ -24,7 +25,9 @@ def test_compacted_and_removed_segments_stay_for_the_moments_before(tmp_path: Pa
         assert len(list((broker.directory / "latest-0").glob("*.log"))) > 1
 
         def is_compacted() -> bool:
-            return sum(path.stat().st_size for path in (broker.directory / "latest-0").glob("*.log")) < 2 << 20
+            with suppress(FileNotFoundError):  # a segment that takes its place just now
+                return sum(path.stat().st_size for path in (broker.directory / "latest-0").glob("*.log")) < 2 << 20
+            return False
 
         eventually(is_compacted, "the topic is compacted")
         backed_up(broker.directory, url, log.end("latest"))

@@ -10,8 +10,10 @@ from pathlib import Path
 
 from mainstem.broker.storage.compaction import Compaction
 from mainstem.broker.storage.topics import OFFSETS_TOPIC
+from mainstem.log.cleaning.swap import Swap
 from mainstem.log.partition.checkpoints import decode_offsets
 from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.log.segments.segment import Segment
 from mainstem.model import TopicPartition
 from mainstem.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -93,6 +95,26 @@ async def test_a_damaged_partition_is_called_uncleanable_and_the_others_are_comp
     (name, reason), *others = (compaction.statistics().uncleanable or {}).items()
     assert (name.topic, others) == ("damaged", [])
     assert "damaged-0" in reason
+
+
+@with_broker(**{**SETTINGS, "log_cleaner_backoff_ms": "3600000"})
+async def test_a_stop_between_two_steps_of_a_swap_leaves_no_file_of_it(client: Client) -> None:
+    log, node = await fill(client), client.broker.node
+    compaction = Compaction(node.config, node.clock, node.log)
+    compaction._backoff_s = 0.02
+    task = asyncio.create_task(compaction.run())
+    begin_swap = log.cleaning.begin_swap
+
+    def begin_and_stop(swap: Swap) -> Segment | None:
+        task.cancel()
+        return begin_swap(swap)
+
+    log.cleaning.begin_swap = begin_and_stop  # type: ignore[method-assign]
+    [stopped] = await asyncio.gather(task, return_exceptions=True)
+    assert isinstance(stopped, asyncio.CancelledError)
+    assert not list(log.directory.glob("*.swap"))
+    assert offsets(log)[-5:] == [95, 96, 97, 98, 99]
+    assert len(offsets(log)) < 100
 
 
 @with_broker(**SETTINGS, log_cleaner_enable="false")

@@ -130,6 +130,7 @@ class Backup:
         if self._rounds is not None and self._directory.source() != self._claimed_for:
             self._let_go()  # another log came into the directory: it may not write there
         rounds = self._rounds or self._claimed()
+        changed = ""
         for _ in range(_CHANGED_TRIES):
             held_ms = self._clock.time_ms()
             try:
@@ -139,7 +140,8 @@ class Backup:
                 self._status.publish()
                 if self._stopping.is_set():
                     break
-            except ChangedError:
+            except ChangedError as error:
+                changed = str(error)
                 if self._stopping.wait(_CHANGED_PAUSE_S):
                     break
             else:
@@ -148,7 +150,7 @@ class Backup:
                 return rounds.number
         if self._stopping.is_set():
             return rounds.number
-        raise StorageError(f"the files of {self._directory.path} change faster than they can be read")
+        raise StorageError(f"the files of {self._directory.path} change faster than they can be read: {changed}")
 
     def _claimed(self) -> BackupRounds:
         source = self._directory.source()

@@ -268,7 +268,14 @@ class Compaction:
         new = log.cleaning.begin_swap(swap)
         if new is None:
             return False
-        await asyncio.to_thread(swap.sync)
+        try:
+            await asyncio.to_thread(swap.sync)
+        except asyncio.CancelledError:
+            # The broker stops: a directory that was closed well has no segment without its name.
+            if log.topic_partition in self._directory.partitions:
+                swap.sync()
+                log.cleaning.end_swap(swap, new)
+            raise
         if log.topic_partition not in self._directory.partitions:
             return False
         log.cleaning.end_swap(swap, new)

@@ -16,6 +16,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import httpx
@@ -23,9 +25,12 @@ import httpx
 from benchmarks.report import load_line, machine_load
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
+from mainstem.gateway.access.limits import GatewayLimits, streams_bound
+from mainstem.gateway.durable.live_reads import EVENTS_S
 from mainstem.gateway.durable.stream_config import StreamConfig
 from mainstem.gateway.durable.stream_events import EVENT, STATE, StreamEvent
 from mainstem.gateway.durable.stream_state import UNKNOWN, advanced
+from mainstem.open_files import raise_open_files_limit
 from mainstem.testing.broker_process import BrokerProcess
 
 _TOPIC = "sessions"
@@ -44,6 +49,10 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--followed", type=int, default=10_000)
     options = parser.parse_args(argv)
     print(load_line(machine_load()))
+    bound = streams_bound(GatewayLimits(streams_max=options.followed), raise_open_files_limit())
+    if bound < options.followed:
+        print(f"{bound:,} streams are followed instead of {options.followed:,}: the open files limit allows no more")
+        options.followed = bound
     with tempfile.TemporaryDirectory() as directory, BrokerProcess(Path(directory) / "data") as broker:
         with Log(broker.bootstrap, timeout_s=60) as log:
             log.create_topic(_TOPIC, partitions=4, configs=_CONFIGS)
@@ -104,14 +113,15 @@ class _Gateway:
 def _read(address: str, streams: int, reads: int) -> None:
     """Replay randomly chosen streams over HTTP, one after the other."""
     chance, took_ms = random.Random(1), list[float]()
-    with httpx.Client(base_url=f"http://{address}", timeout=30, trust_env=False) as client:
+    with closing(HTTPConnection(address, timeout=30)) as client:  # httpx takes longer for a request than the gateway
         ends_s = time.monotonic() + _LIMIT_S
         while len(took_ms) < reads and time.monotonic() < ends_s:
             path = f"/streams/{_TOPIC}/{_key(chance.randrange(streams))}"
             began_s = time.perf_counter()
-            answer = client.get(path)
+            client.request("GET", path)
+            content = client.getresponse().read()
             took_ms.append((time.perf_counter() - began_s) * 1_000)
-            assert answer.content == _VALUE, answer.text
+            assert content == _VALUE, content
     _show("replay of one stream", took_ms)
 
 
@@ -120,6 +130,7 @@ async def _follow(address: str, streams: int, followed: int) -> None:
     host, _, port = address.rpartition(":")
     chosen = random.Random(2).sample(range(streams), min(followed, streams))
     readers: dict[int, asyncio.StreamReader] = {}
+    opened_s: dict[int, float] = {}
     writers = []
     turn = asyncio.Semaphore(_OPENED_AT_ONCE)
 
@@ -130,6 +141,7 @@ async def _follow(address: str, streams: int, followed: int) -> None:
             writer.write(f"GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
             readers[number] = reader
             writers.append(writer)
+            opened_s[number] = time.monotonic()
             await reader.readuntil(b"streamNextOffset")
 
     began_s = time.monotonic()
@@ -145,8 +157,9 @@ async def _follow(address: str, streams: int, followed: int) -> None:
             assert answer.status_code == 204, answer.text
             await asyncio.wait_for(arrival, 30)
             took_ms.append((time.perf_counter() - began_s) * 1_000)
-    ended = sum(reader.at_eof() for reader in readers.values())
-    _show(f"append to follower, {len(readers):,} followed ({ended} have ended)", took_ms)
+    live_s = time.monotonic() - 0.9 * EVENTS_S
+    live = sum(opened > live_s for opened in opened_s.values())
+    _show(f"append to follower, at least {live:,} followed", took_ms)
     for writer in writers:
         writer.close()
 
@@ -154,7 +167,7 @@ async def _follow(address: str, streams: int, followed: int) -> None:
 def _show(what: str, took_ms: list[float]) -> None:
     cuts = statistics.quantiles(took_ms, n=100)
     verdict = "met" if cuts[98] <= _GOAL_MS else "not met"
-    print(f"{what}: p50 {cuts[49]:.2f} ms, p99 {cuts[98]:.2f} ms (goal of a replay: <= {_GOAL_MS:g}, {verdict})")
+    print(f"{what}: p50 {cuts[49]:.2f} ms, p99 {cuts[98]:.2f} ms (goal: <= {_GOAL_MS:g}, {verdict})")
 
 
 def _memory_mb(pid: int) -> float:

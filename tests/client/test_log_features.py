@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from mainstem.client.log import Log
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import ConditionFailedError, InputError, UnsupportedFeatureError
 from mainstem.testing.embedded import EmbeddedBroker
 
@@ -82,6 +84,35 @@ def test_a_reader_opens_others_of_its_key_up_to_where_it_ends(featured: tuple[Lo
         assert between == [str(at).encode() for at in range(10, 20, 3)]
         assert [record.value for record in reader.between(28, 99)] == [b"28"]
         assert list(reader.between(99, 100)) == []
+
+
+def test_offsets_that_a_reader_knows_are_not_asked_for_again(
+    featured: tuple[Log, NewTopic], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, new_topic = featured
+    topic = new_topic(**_ALL)
+    with log:
+        log.append_many(topic, [(f"k{at % 3}", str(at)) for at in range(6000)])
+        asked = []
+        request = WireClient.request
+
+        def noted(client: WireClient, message: Any, **options: Any) -> Any:
+            asked.append(message)
+            return request(client, message, **options)
+
+        monkeypatch.setattr(WireClient, "request", noted)
+        reader = log.read_key(topic, "k1", start=9)
+        assert len(asked) == 1
+        assert [record.value for record in reader.between(20, 30)] == [b"22", b"25", b"28"]
+        assert [record.value for record in reader.between(5998, 5999)] == [b"5998"], "the last one is known"
+        assert not reader.has_only(5998)
+        assert reader.between(21, 24).has_only(22)
+        assert len(asked) == 1
+        assert [record.value for record in reader.between(0, 9)] == [b"1", b"4", b"7"], "from before its start"
+        assert [record.value for record in reader.between(5990, 5996)] == [b"5992", b"5995"], "after its first page"
+        assert len(asked) == 3
+        assert [int(record.value or b"") for record in reader] == list(range(10, 6000, 3))
+        assert [record.value for record in reader.between(5989, 5993)] == [b"5989", b"5992"], "of its last page"
 
 
 def test_more_offsets_than_one_answer_holds_are_read(featured: tuple[Log, NewTopic]) -> None:

@@ -160,6 +160,13 @@ def test_the_location_of_a_new_stream_leads_to_it(durable: httpx.Client, durable
     assert durable.get(created.headers["location"]).text == "data"
 
 
+@pytest.mark.parametrize("record_offset", [999_999, 2**63 - 1])
+def test_an_offset_beyond_the_log_is_refused(durable: httpx.Client, stream: str, record_offset: int) -> None:
+    durable.put(stream, content="abc", headers=TEXT)
+    refused = durable.get(stream, params={"offset": f"{9:016}_{record_offset:019}"})
+    assert (refused.status_code, "is not one of this stream" in refused.json()["detail"]) == (400, True)
+
+
 def test_data_that_retention_took_is_gone_and_the_rest_is_read(durable: httpx.Client, session_log: Log) -> None:
     session_log.create_topic("durable-short", partitions=1, configs=CONFIGS, exist_ok=True)
     stream = f"/streams/durable-short/{next(_NAMES)}"

@@ -35,6 +35,7 @@ class KeyOffsets:
         self._tp = tp
         self._key = key
         self._page: list[int] = []
+        self._page_start = INT64_MAX
         self._asked_to = -1
         self._ends = False
 
@@ -48,15 +49,36 @@ class KeyOffsets:
             raise
         if answer.error_code in _NO_INDEX:
             return answer.error_message or "the topic has no key index"
-        self._take(answer)
+        self._take(answer, start)
         return None
+
+    def between(self, start: int, end: int) -> KeyOffsets | None:
+        """The offsets from ``start`` to ``end - 1``, when the last page or ``last_offset`` says them; else None.
+
+        ``end`` lies in the range that was asked for.
+        """
+        first, stop = bisect_left(self._page, start), bisect_left(self._page, end)
+        if start >= self._page_start and (self._ends or stop < len(self._page)):
+            offsets = self._page[first:stop]
+        elif (start, end) == (self.last_offset, self.last_offset + 1):
+            offsets = [start]
+        else:
+            return None
+        part = KeyOffsets(self._pool, self._tp, self._key)
+        part.last_offset, part._page, part._page_start, part._ends = self.last_offset, offsets, start, True
+        return part
+
+    def are_only(self, offset: int) -> bool:
+        """Whether ``offset`` is the only one, as far as is known without another request."""
+        return self._ends and self._page == [offset]
 
     def next_from(self, offset: int, end: int) -> int:
         """The first offset at or after ``offset`` where the key may have a record; ``end`` when there is none."""
         while True:
             if self._ends or (self._page and offset <= self._page[-1]):
                 return min(self.known_from(offset), end)
-            self._take(self._ask(max(offset, self._asked_to), end))
+            start = max(offset, self._asked_to)
+            self._take(self._ask(start, end), start)
 
     def known_from(self, offset: int) -> int:
         """The first offset at or after ``offset`` where the key may have a record, as far as the pages so far say."""
@@ -65,10 +87,10 @@ class KeyOffsets:
             return self._page[at]
         return INT64_MAX if self._ends else offset
 
-    def _take(self, answer: ListKeyOffsetsResponse) -> None:
+    def _take(self, answer: ListKeyOffsetsResponse, start: int) -> None:
         if answer.error_code != ErrorCode.NONE:
             raise error_of(answer.error_code, f"{self._tp} cannot be read by key", answer.error_message)
-        self._page = list(answer.offsets)
+        self._page, self._page_start = list(answer.offsets), start
         self._ends = len(answer.offsets) < _PAGE
         if answer.offsets:
             self._asked_to = answer.offsets[-1] + 1
@@ -101,12 +123,13 @@ class KeyReader(BoundedReader):
         key: bytes,
         limit: int | None = None,
         on_damaged: OnDamaged = "stop",
+        offsets: KeyOffsets | None = None,
     ) -> None:
-        """``start`` and ``end`` name the one partition."""
+        """``start`` and ``end`` name the one partition; ``offsets``: the key's between them, if known."""
         super().__init__(pool, start, end, key=key, limit=limit, on_damaged=on_damaged)
         [self._tp] = start
-        self._offsets = KeyOffsets(pool, self._tp, key)
-        self._scan_reason = self._offsets.open(start[self._tp], end[self._tp])
+        self._offsets = offsets or KeyOffsets(pool, self._tp, key)
+        self._scan_reason = None if offsets else self._offsets.open(start[self._tp], end[self._tp])
         if self._scan_reason is None:
             self._chunks.wanted = self._offsets.known_from
 
@@ -124,10 +147,19 @@ class KeyReader(BoundedReader):
         return None if self._scan_reason is not None else self._offsets.last_offset
 
     def between(self, start: int, end: int) -> KeyReader:
-        """Another reader of this key, up to where this one ends: the log is not asked again where that is."""
+        """Another reader of this key, up to where this one ends.
+
+        The log is not asked again where the partition ends, nor for offsets that it has given already.
+        """
         end = min(end, self._end[self._tp])
+        start = min(start, end)
         assert self._key is not None
-        return KeyReader(self._pool, {self._tp: min(start, end)}, {self._tp: end}, key=self._key)
+        offsets = self._offsets.between(start, end) if self._scan_reason is None else None
+        return KeyReader(self._pool, {self._tp: start}, {self._tp: end}, key=self._key, offsets=offsets)
+
+    def has_only(self, offset: int) -> bool:
+        """Whether the index says, without another request, that the key has its one record here at ``offset``."""
+        return self._scan_reason is None and self._offsets.are_only(offset)
 
     def _wanted(self) -> Offsets:
         wanted = super()._wanted()

@@ -15,7 +15,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
 
@@ -86,6 +87,19 @@ class StreamPage(NamedTuple):
         return self.is_up_to_date and self.state.is_closed
 
 
+class _OpenedStream(NamedTuple):
+    """A stream, the reader that was opened to find it, and its last record if that was read."""
+
+    found: StreamFound
+    reader: KeyReader
+    last_record: Record | None = None
+
+    def between(self, start: int, stop: int) -> Iterable[Record]:
+        """The stream's records from ``start`` to ``stop - 1``; the last one is not read twice."""
+        reader, record = self.reader.between(start, stop), self.last_record
+        return [record] if record is not None and reader.has_only(record.offset) else reader
+
+
 class Proposal(NamedTuple):
     """An event to append, with its value (None: a tombstone)."""
 
@@ -112,23 +126,23 @@ class StreamLog:
 
         Raises UnknownTopicError, UnsupportedFeatureError, LogUnavailableError, UnavailableError.
         """
-        return self._found(name)[0]
+        return self._opened(name, None).found
 
-    def _found(self, name: StreamName) -> tuple[StreamFound, KeyReader]:
-        """The stream, and a reader of its key that was opened to find it."""
+    def _opened(self, name: StreamName, position: StreamPosition | None) -> _OpenedStream:
+        """The stream, with a reader of its key from ``position`` on."""
         until_s = time.monotonic() + _SEEN_S
         while True:
-            reader = self._reader(name, "latest")
+            reader = self._reader_from(name, position)
             last, known = reader.last_offset, self._known(name)
             [(tp, _)] = reader.end.items()
             assert last is not None
             if known is not None and known.last >= last:
-                return known, reader
+                return _OpenedStream(known, reader)
             if last == _ABSENT:
-                return self._keep(name, StreamFound(None, _ABSENT, tp.partition)), reader
-            found = self._loaded(name, reader, last)
-            if found is not None:
-                return self._keep(name, found), reader
+                return _OpenedStream(self._keep(name, StreamFound(None, _ABSENT, tp.partition)), reader)
+            record = next(reader.between(last, last + 1), None)
+            if record is not None:
+                return _OpenedStream(self._keep(name, self._loaded(name, reader, record)), reader, record)
             if time.monotonic() > until_s:  # its newest record is not durable yet, or of an open transaction
                 raise UnavailableError(f"the newest record of {name.key[:100]!r} cannot be read yet; try again")
             time.sleep(_PAUSE_S)
@@ -160,8 +174,8 @@ class StreamLog:
 
         Raises InputError, StreamRemovedError, and what ``find`` raises; the caller checks whether it may be read.
         """
-        found, reader = self._found(name)
-        state = found.state
+        opened = self._opened(name, position)
+        found, state = opened.found, opened.found.state
         if state is None or position is None or position == state.tail:
             at = START if state is None else state.tail
             return StreamPage(found, [], at, at)
@@ -169,7 +183,7 @@ class StreamLog:
             raise InputError(f"the offset {position.token} is not one of this stream")
         values: list[bytes] = []
         size_bytes, end = 0, position
-        for record, event in self._data(name, reader, state, position):
+        for record, event in self._data(name, opened, state, position):
             if event.before > end.length and not values:
                 raise StreamRemovedError(_REMOVED)
             if event.before != end.length:
@@ -187,14 +201,14 @@ class StreamLog:
     # ---- how
 
     def _data(
-        self, name: StreamName, reader: KeyReader, state: StreamState, position: StreamPosition
+        self, name: StreamName, opened: _OpenedStream, state: StreamState, position: StreamPosition
     ) -> Iterator[tuple[Record, StreamEvent]]:
         """The records with data from a position on, of the streams that it was forked from, too."""
-        [(_, seen_to)] = reader.end.items()
+        [(_, seen_to)] = opened.reader.end.items()
         try:
             for part in parts_of(name.key, state, position):
                 if part.key == name.key and part.stop <= seen_to:
-                    records = reader.between(part.start, part.stop)
+                    records = opened.between(part.start, part.stop)
                 else:
                     records = self._reader(StreamName(name.topic, part.key), part.start, part.stop)
                 for record in records:
@@ -210,11 +224,16 @@ class StreamLog:
             raise UnsupportedFeatureError(f"topic {name.topic!r} has no streams: {reader.scan_reason}")
         return reader
 
-    def _loaded(self, name: StreamName, reader: KeyReader, last: int) -> StreamFound | None:
-        """The stream by its last record; None when that cannot be read yet."""
-        record = next(reader.between(last, last + 1), None)
-        if record is None:
-            return None
+    def _reader_from(self, name: StreamName, position: StreamPosition | None) -> KeyReader:
+        """A reader from a position that a client gave: of the tail alone when the log does not go so far."""
+        if position is not None:
+            with suppress(OffsetOutOfRangeError):
+                return self._reader(name, position.record_offset)
+        return self._reader(name, "latest")
+
+    def _loaded(self, name: StreamName, reader: KeyReader, record: Record) -> StreamFound:
+        """The stream by its last record."""
+        last = record.offset
         event, state = event_of(record), state_of(record)
         if state is not None:
             return StreamFound(state, last, record.partition)

@@ -13,7 +13,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,16 @@ pytestmark = pytest.mark.slow
 LEARN = ("1-a-log.md", "2-keys-and-partitions.md", "3-a-view.md", "6-when-things-break.md", "7-test-it.md")
 WITH_AN_APP = [*(f"docs/learn/{each}" for each in LEARN), "docs/howto/alert.md"]
 WITH_AN_APP += ["docs/reference/views.md", "docs/reference/lake.md"]
-_HOW_TO = ("configs", "dead-letters", "delete-user", "exactly-once-worker", "export", "fastapi", "load-csv")
+_HOW_TO = (
+    "configs",
+    "dead-letters",
+    "delete-user",
+    "durable-streams",
+    "exactly-once-worker",
+    "export",
+    "fastapi",
+    "load-csv",
+)
 SHARED = [
     "README.md",
     *(f"docs/howto/{each}.md" for each in (*_HOW_TO, "requests", "share", "upsert")),
@@ -68,7 +77,7 @@ def _run_shell(text: str, gateway: str) -> str:
             assert code == 0, f"{line}: {output.getvalue()}"
             printed += output.getvalue()
         elif words[0] == "curl":
-            printed += _run_curl([word.replace("localhost:8080", gateway.removeprefix("http://")) for word in words])
+            printed += _run_curl([re.sub("(http://)?(localhost|127.0.0.1):8080", gateway, word) for word in words])
     return printed
 
 
@@ -96,9 +105,12 @@ def app_of(page: str) -> App:
     return found
 
 
-def run_page(page: str, log: Log, gateway: str, **known: Any) -> None:
-    """Run a page's blocks, and compare what they print with the output that the page shows after them."""
-    names: dict[str, Any] = {"ms": ms, "log": log, **known}
+def run_page(page: str, log: Log, gateway: str, places: Mapping[str, str] | None = None) -> None:
+    """Run a page's blocks, and compare what they print with the output that the page shows after them.
+
+    ``places``: directories and addresses of the page, and what the test has for them.
+    """
+    names: dict[str, Any] = {"ms": ms, "log": log}
     printed = ""
     for block in blocks_of(ROOT / page):
         if block.language == "text" and printed and reason_of(block) is None:
@@ -106,7 +118,7 @@ def run_page(page: str, log: Log, gateway: str, **known: Any) -> None:
             printed = ""
         elif block.language in ("python", "bash", "toml") and reason_of(block) is None and block.mark != "app":
             assert not (printed and "/learn/" in page), f"{page} does not show {printed!r}"
-            printed = _run_block(block, names, log, gateway)
+            printed = _run_block(block, names, lambda code: _addressed(code, log, gateway, places or {}), gateway)
             if block.shown and printed:
                 assert _matches(block.shown, printed), f"{page}:{block.line} shows {block.shown!r}, not {printed!r}"
     assert not (printed and "/learn/" in page), f"{page} does not show {printed!r}"
@@ -114,8 +126,8 @@ def run_page(page: str, log: Log, gateway: str, **known: Any) -> None:
         names["log"].close()
 
 
-def _run_block(block: Block, names: dict[str, Any], log: Log, gateway: str) -> str:
-    _run(_addressed(first_of(block), log, gateway), names)
+def _run_block(block: Block, names: dict[str, Any], addressed: Callable[[str], str], gateway: str) -> str:
+    _run(addressed(first_of(block)), names)
     if block.language == "bash":
         return _run_shell(block.text, gateway)
     if block.language == "toml":
@@ -123,11 +135,13 @@ def _run_block(block: Block, names: dict[str, Any], log: Log, gateway: str) -> s
         assert execute(["version"]) == 0
         Path("mainstem.toml").unlink()
         return ""
-    return _run(_addressed(block.text, log, gateway), names)
+    return _run(addressed(block.text), names)
 
 
-def _addressed(code: str, log: Log, gateway: str) -> str:
-    """A program of a page with the addresses of the test's node."""
+def _addressed(code: str, log: Log, gateway: str, places: Mapping[str, str]) -> str:
+    """A program of a page with the addresses and directories of the test's node."""
+    for place, ours in places.items():
+        code = code.replace(place, ours)
     code = re.sub("http://(?:localhost|127.0.0.1):8080|localhost:8080", gateway, code)
     return code.replace("ms.views()", f"ms.views({gateway!r})").replace("localhost:9092", log.bootstrap)
 

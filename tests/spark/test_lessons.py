@@ -12,13 +12,14 @@ from mainstem.spark.runner import Runner
 from tests.examples.serving import serving
 from tests.house.test_docs_run import app_of, run_page
 from tests.spark.test_pipelines_page import PAGES
+from tests.spark.test_spark_pages import FORMAT_PAGES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 LESSONS = ("docs/learn/4-a-pipeline.md", "docs/learn/5-read-your-write.md")
-RUN_WITH_SPARK = {*LESSONS, *PAGES}
+RUN_WITH_SPARK = {*LESSONS, *PAGES, *FORMAT_PAGES}
 
 
 def test_the_lessons_with_a_pipeline_print_what_they_show(spark: SparkSession, tmp_path: Path) -> None:

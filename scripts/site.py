@@ -21,6 +21,8 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[1]
 _STAGED: Final = ROOT / "build" / "docs"
 SITE: Final = ROOT / "build" / "site"
+_CONFIG: Final = ROOT / "build" / "mkdocs.yml"
+"""The builder removes the folder ``.cache`` beside its file. That of the repository has what the tests fetch."""
 _FILES: Final = "files"
 _BUILD_TIMEOUT_S: Final = 300
 HOMES: Final = {
@@ -133,7 +135,8 @@ def broken_links(site: Path = SITE) -> Iterator[str]:
 def main() -> None:
     """Stage the pages and build the site; a warning of the builder ends it."""
     stage()
-    command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
+    _CONFIG.write_text((ROOT / "mkdocs.yml").read_text(encoding="utf-8").replace(" build/", " "), encoding="utf-8")
+    command = [sys.executable, "-m", "zensical", "build", "--config-file", str(_CONFIG), "--clean", "--strict"]
     done = subprocess.run(command, cwd=ROOT, timeout=_BUILD_TIMEOUT_S, check=False)
     if done.returncode:
         raise SystemExit(done.returncode)

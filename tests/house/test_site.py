@@ -25,7 +25,11 @@ def test_the_python_page_has_every_public_name() -> None:
 
 
 def test_the_site_builds_without_a_warning_and_loads_nothing_from_another_host() -> None:
+    kept = site.ROOT / ".cache"
+    kept.mkdir(exist_ok=True)
+    before = kept.stat().st_ino
     site.main()
+    assert kept.stat().st_ino == before, "other tests have their programs and jars there"
     page = (site.SITE / "concepts" / "positions" / "index.html").read_text(encoding="utf-8")
     assert "reading your own writes" in page
     addresses = re.findall(r"\]\((\S+)\)", (site.SITE / "llms.txt").read_text(encoding="utf-8"))

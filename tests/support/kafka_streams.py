@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.support.apache_kafka import KAFKA_VERSION, fetch_jars
 
-_HOME = Path(__file__).with_name("streams")
+HOME = Path(__file__).with_name("streams")
 
 
 class CountByKey:
@@ -18,8 +18,8 @@ class CountByKey:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        jars = fetch_jars(_HOME / "pom.xml", f"kafka-streams-{KAFKA_VERSION}")
-        argv = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*", str(_HOME / "CountByKey.java")]
+        jars = fetch_jars(HOME / "pom.xml", f"kafka-streams-{KAFKA_VERSION}")
+        argv = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*", str(HOME / "CountByKey.java")]
         self._process = subprocess.Popen([*argv, *self._arguments], stdin=subprocess.PIPE)
 
     def stop(self) -> None:

@@ -10,6 +10,11 @@ from tests.support.apache_kafka import KAFKA_VERSION, fetch_jars
 HOME = Path(__file__).with_name("streams")
 
 
+def streams_jars() -> Path:
+    """The directory of Kafka Streams' jars. Raises KafkaUnavailableError when they cannot be fetched."""
+    return fetch_jars(HOME / "pom.xml", f"kafka-streams-{KAFKA_VERSION}")
+
+
 class CountByKey:
     """Counts the records of each key of ``source`` into ``target``, from ``start`` to ``stop`` or ``kill``."""
 
@@ -18,8 +23,14 @@ class CountByKey:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        jars = fetch_jars(HOME / "pom.xml", f"kafka-streams-{KAFKA_VERSION}")
-        argv = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*", str(HOME / "CountByKey.java")]
+        argv = [
+            "java",
+            "-Xmx256m",
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            f"{streams_jars()}/*",
+            str(HOME / "CountByKey.java"),
+        ]
         self._process = subprocess.Popen([*argv, *self._arguments], stdin=subprocess.PIPE)
 
     def stop(self) -> None:

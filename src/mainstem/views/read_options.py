@@ -26,6 +26,8 @@ class ReadOptions:
 
     ``as_of``: the answer is that of a past moment (`views.past.as_of`), built from the log if need be in ``timeout_s``.
 
+    ``checkpoints``: the answer carries the signed checkpoints that cover its position, of a verifiable topic.
+
     ``sees_pipelines``: the reader may see pipelines, so a time-out shows it their errors and not their names alone.
 
     ``reader``: the name of its token, for those who ask later which reads waited; empty without one.
@@ -37,6 +39,7 @@ class ReadOptions:
     as_of: AsOf | None = None
     sees_pipelines: bool = True
     reader: str = ""
+    checkpoints: bool = False
 
     def __post_init__(self) -> None:
         """Raises QueryError."""

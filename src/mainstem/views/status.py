@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from mainstem.model import Position
@@ -34,6 +35,7 @@ class VerifyResult:
     By the ``method`` "account" nothing was replayed; ``entries`` is 0 where the account is not a digest.
     ``compared_from`` is set where the log has removed older records: only what came after could be compared.
     ``differences`` holds the first few, in the order of their keys.
+    ``checkpoints``: by ``TOPIC/PARTITION``, the signed checkpoint that covers ``position``, of a verifiable topic.
     """
 
     view: str
@@ -46,6 +48,7 @@ class VerifyResult:
     seconds: float
     time_ms: int
     method: Method = "replay"
+    checkpoints: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The form in JSON documents."""
@@ -60,6 +63,7 @@ class VerifyResult:
             "seconds": round(self.seconds, 3),
             "time_ms": self.time_ms,
             "method": self.method,
+            "checkpoints": dict(self.checkpoints),
         }
 
 

@@ -246,6 +246,8 @@ def verify(
         out(f"different: {view} is not what a replay of {result['records']:,} records gives")
         out_rows(result["differences"])
         out(f"to rebuild it from the log: mainstem views rebuild {view}")
+    if result.get("checkpoints") and not json:
+        out(f"its topic is verifiable: --json has the signed checkpoints that cover {result['position']}")
     return DONE if result["equal"] else NO
 
 

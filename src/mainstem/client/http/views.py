@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 from urllib.parse import quote
 
@@ -41,6 +41,8 @@ class Fresh(TypedDict, total=False):
     """Key-value and SQL views: the answer as of a past moment, a position of the view or a time."""
     timeout: float
     """How many seconds to wait for that; default: 30."""
+    checkpoints: bool
+    """The answer carries the signed checkpoints that cover its position; the view's topic is verifiable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,14 @@ class Answer:
     """Rows of a view, the position of the view that they reflect, and the source positions which that covers.
 
     ``next``: the key after which a range of keys goes on (``after=``); None when the answer is complete.
+    ``checkpoints``: by ``TOPIC/PARTITION``, the signed checkpoint that covers the position, where it was asked for.
     """
 
     rows: list[Row]
     position: Position
     covers: Position
     next: str | None = None
+    checkpoints: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def row(self) -> Row | None:
@@ -341,7 +345,7 @@ class ViewClient:
         timeout_s = _WAIT_S + extra_s + float(words.get("timeout", 0.0))
         answer = self._http.call(method, self._path + path, {**query, **words}, body, timeout_s)
         position, covers = Position.parse(answer["position"]), Position.parse(answer.get("covers") or "")
-        return Answer(answer["rows"], position, covers, answer.get("next"))
+        return Answer(answer["rows"], position, covers, answer.get("next"), answer.get("checkpoints", {}))
 
 
 def _parameters(fresh: Fresh) -> dict[str, Any]:
@@ -353,7 +357,8 @@ def _parameters(fresh: Fresh) -> dict[str, Any]:
         "as_of": None if as_of is None else _moment_text(as_of),
     }
     asked = {name: value for name, value in words.items() if value is not None}
-    return {**asked, "timeout": fresh.get("timeout", _WAIT_S)} if asked else {}
+    asked = {**asked, "timeout": fresh.get("timeout", _WAIT_S)} if asked else {}
+    return {**asked, "checkpoints": "true"} if fresh.get("checkpoints") else asked
 
 
 def _moment_text(moment: Moment) -> str:

@@ -15,6 +15,7 @@ from mainstem.errors import (
     OffsetOutOfRangeError,
     ProofError,
     RemoteError,
+    UnavailableError,
     UnknownTileError,
     UnknownTopicError,
     UnsupportedFeatureError,
@@ -45,6 +46,17 @@ class TreeReader:
         Raises ConfigError (the topic is not verifiable, the node has no keys), UnknownTopicError, LogUnavailableError.
         """
         return self._ask(path=CHECKPOINT).data
+
+    def checkpoint_covering(self, offset: int) -> bytes:
+        """A signed checkpoint whose tree has every batch before ``offset``.
+
+        Raises UnavailableError (the tree has not come so far), and as ``checkpoint``.
+        """
+        note = self.checkpoint()
+        index = self._ask(offset=offset - 1).leaf_index if offset > 0 else 0
+        if index < 0 or (offset > 0 and index >= unverified_checkpoint(note).size):
+            raise UnavailableError(f"no checkpoint of {self._tp} covers all before offset {offset} yet: try again")
+        return note
 
     def resource(self, path: str) -> bytes:
         """A resource of tlog-tiles by its path. Raises as ``checkpoint``, and UnknownTileError."""

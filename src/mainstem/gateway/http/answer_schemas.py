@@ -254,7 +254,12 @@ SCHEMAS: Final[dict[str, Any]] = {
         position=_POSITION,
         reply={"allOf": [{"$ref": "#/components/schemas/Record"}, _object(position=_POSITION)]},
     ),
-    "Rows": _object(rows={"type": "array", "items": {"type": "object"}}, position=_POSITION, covers=_POSITION),
+    "Rows": _object(
+        {"checkpoints": {"type": "object", "additionalProperties": _TEXT}},
+        rows={"type": "array", "items": {"type": "object"}},
+        position=_POSITION,
+        covers=_POSITION,
+    ),
     "KeyRows": {
         "allOf": [
             {"$ref": "#/components/schemas/Rows"},

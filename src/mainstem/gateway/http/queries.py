@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import MISSING
+from dataclasses import MISSING, replace
 from typing import Annotated, Any, Literal, get_type_hints
 
 from fastapi import Header
@@ -88,6 +88,19 @@ class WaitQuery(NoQuery):
         at_least = None if self.at_least is None else Position.parse(self.at_least)
         as_of = None if self.as_of is None else read_moment(self.as_of)
         return ReadOptions(at_least, self.timeout, self.max_lag_ms, as_of)
+
+
+class RowsQuery(WaitQuery):
+    """The same, for an answer of rows."""
+
+    checkpoints: bool = Field(
+        False,
+        description="the answer carries the signed checkpoints that cover its position; the view's topic is verifiable",
+    )
+
+    def read_options(self) -> ReadOptions:
+        """As of WaitQuery."""
+        return replace(super().read_options(), checkpoints=self.checkpoints)
 
 
 def model_of(request: type[Any], base: type[BaseModel]) -> type[BaseModel]:

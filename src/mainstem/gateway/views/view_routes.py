@@ -102,7 +102,7 @@ def _add_query(router: Routes, backend: ViewBackend, request: type[Any]) -> None
 
     ask.__name__ = query.path
     ask.__annotations__["wait"] = Annotated[
-        queries.model_of(request, queries.WaitQuery) if body is None else queries.WaitQuery, Query()
+        queries.model_of(request, queries.RowsQuery) if body is None else queries.RowsQuery, Query()
     ]
     answers = KEY_ROWS if query.pages else ROWS
     router.declare(query.method, f"/views/{{view}}/{query.path}", query.summary, READ_VIEW, answers, body=body)(ask)
@@ -110,7 +110,7 @@ def _add_query(router: Routes, backend: ViewBackend, request: type[Any]) -> None
 
 def _add_key(router: Routes, backend: ViewBackend) -> None:
     @router.declare("GET", "/views/{view}/keys/" + KEY, "Key-value: the row of one key", READ_VIEW, ROWS)
-    async def get_key(http: Request, view: str, key: str, query: Annotated[queries.WaitQuery, Query()]) -> Response:
+    async def get_key(http: Request, view: str, key: str, query: Annotated[queries.RowsQuery, Query()]) -> Response:
         return await backend.respond(http, view, _asking(http, view, requests.GetQuery(key), query))
 
 
@@ -237,6 +237,8 @@ def _ask(host: ViewHost, *, view: str, request: requests.Request, options: ReadO
     options = replace(options, timeout_s=max(0.0, options.timeout_s - queued_s))
     answer = host.query(view, request, options)
     document: dict[str, Any] = {"rows": answer.rows, "position": str(answer.position), "covers": str(answer.covers)}
+    if options.checkpoints:
+        document["checkpoints"] = answer.checkpoints
     if isinstance(request, requests.RangeQuery):
         document["next"] = answer.next
     return json_response(document, position=answer.position)

@@ -21,6 +21,7 @@ from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.clock import Clock, SystemClock
 from mainstem.durable_files import DirectoryLock, make_directory
 from mainstem.errors import (
+    ConfigError,
     HistoryRemovedError,
     PositionError,
     PositionTimeoutError,
@@ -28,6 +29,7 @@ from mainstem.errors import (
     UnavailableError,
     UnknownTopicError,
     UnknownViewError,
+    UnsupportedFeatureError,
 )
 from mainstem.model import DATABASE_TOPIC_PREFIX, MIRROR_OF, Position
 from mainstem.pipelines.definitions import CapturedTables, Pipeline
@@ -170,8 +172,8 @@ class ViewHost:
         """The answer of a view, as fresh as ``options`` ask, for which it waits, or of the past moment that they name.
 
         Raises UnknownViewError, QueryError, PositionError (it can never be covered), PositionTimeoutError,
-        HistoryRemovedError (of a past moment), ViewStoppedError, LogUnavailableError, and UnavailableError while the
-        view is not open yet.
+        HistoryRemovedError (of a past moment), ViewStoppedError, LogUnavailableError, UnavailableError while the view
+        is not open yet; and, for checkpoints, ConfigError where the topic is not verifiable.
         """
         chosen = self._view(view)
         options = options or ReadOptions()
@@ -180,7 +182,13 @@ class ViewHost:
         else:
             self._wait_until_fresh(chosen, options)
             answer = chosen.query(request)
-        return replace(answer, covers=self._coverage.covers(chosen.topic, answer.position))
+        answer = replace(answer, covers=self._coverage.covers(chosen.topic, answer.position))
+        return replace(answer, checkpoints=self._checkpoints(answer.position)) if options.checkpoints else answer
+
+    def _checkpoints(self, position: Position) -> dict[str, str]:
+        """The signed checkpoint of each partition of a position, covering it. They are text."""
+        readers = {tp: self._log.tree(tp.topic, tp.partition) for tp in position}
+        return {str(tp): reader.checkpoint_covering(position[tp]).decode() for tp, reader in readers.items()}
 
     def watch(self, view: str, request: WatchRequest, wake: Callable[[], None]) -> ChangeSubscription:
         """Listen to a view's changes until the watch is closed. Raises UnknownViewError and as ChangeSubscription."""
@@ -207,7 +215,11 @@ class ViewHost:
 
         Raises UnknownViewError, UnavailableError.
         """
-        return self._view(view).verify(full=full)
+        result = self._view(view).verify(full=full)
+        try:
+            return replace(result, checkpoints=self._checkpoints(result.position))
+        except (ConfigError, UnsupportedFeatureError):
+            return result  # the topic is not verifiable, or the log knows no such topics
 
     def sample(self, view: str) -> Sampled | None:
         """Verify the next bucket of a view's keys now (`views.verification.sampling`). Raises UnknownViewError."""

@@ -244,12 +244,14 @@ class Answer:
 
     ``covers``: the source positions, over any number of pipelines, that the position covers (the host fills it in).
     ``next``: the key after which a range of keys goes on in another answer; None when the answer is complete.
+    ``checkpoints``: by ``TOPIC/PARTITION``, the signed checkpoint that covers the position, where it was asked for.
     """
 
     rows: list[Row]
     position: Position
     covers: Position = field(default_factory=Position)
     next: str | None = None
+    checkpoints: Mapping[str, str] = field(default_factory=dict)
 
 
 class Snapshot(ABC):

@@ -10,6 +10,7 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.model import Position
 from mainstem.pipelines.control.commands import COMMANDS_TOPIC, newest_commands
+from mainstem.pipelines.control.run_log import RUN_LOG_TOPIC, RunEvent, RunLogEntry, RunPlan
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.pipelines.state import ALWAYS, STATES_TOPIC, Status
 from mainstem.testing.embedded import EmbeddedBroker
@@ -96,3 +97,29 @@ def test_a_record_that_is_no_command_is_stepped_over(command: Commands, told: Lo
     assert newest_commands(told)["totals"].action == "pause"
     told.append(COMMANDS_TOPIC, None, key="totals")
     assert newest_commands(told) == {}
+
+
+def test_a_pipelines_log_and_plan_are_shown(command: Commands, told: Log) -> None:
+    assert "no plan yet" in command.run("pipelines", "plan", "totals").out
+    assert "no entries yet" in command.run("pipelines", "log", "totals").out
+    told.create_topic(RUN_LOG_TOPIC, partitions=1)
+    entries = [
+        RunLogEntry("totals", 0, 1_000, RunEvent.STARTED, ""),
+        RunLogEntry("totals", 1, 2_000, RunEvent.GIVEN_UP, "app.py:3: ValueError: no\nTraceback"),
+        RunPlan("totals", 3_000, 7, "== Physical Plan ==\nScan"),
+    ]
+    told.append_many(RUN_LOG_TOPIC, [entry.to_record() for entry in entries])
+    assert command.run("pipelines", "plan", "totals").out == "== Physical Plan ==\nScan\n"
+    assert command.run("pipelines", "log", "totals").out.splitlines() == [
+        "1970-01-01T00:00:02Z given up: app.py:3: ValueError: no",
+        "    Traceback",
+        "1970-01-01T00:00:01Z started",
+    ]
+    assert command.run("pipelines", "plan", "totals", "--json").json["batch_id"] == 7
+    assert [entry["at_ms"] for entry in command.run("pipelines", "log", "totals", "--json").json["entries"]] == [
+        2_000,
+        1_000,
+    ]
+    for what in ("plan", "log"):
+        done = command.run("pipelines", what, "nope")
+        assert (done.code, done.error) == (1, "there is no pipeline 'nope'; there are: totals")

@@ -15,6 +15,7 @@ from mainstem.gateway.server.app import create_app, create_registry_app
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.model import Position
 from mainstem.pipelines.control.commands import newest_commands
+from mainstem.pipelines.control.run_log import RUN_LOG_TOPIC, RunEvent, RunLogEntry, RunPlan
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.gateway.served import served
@@ -65,6 +66,32 @@ def test_a_pipeline_takes_commands(own_log: Log) -> None:
         assert (away.status_code, away.json()["type"]) == (409, "/problems/pipeline-not-running")
         assert api.post("/pipelines/p/fly").status_code in (400, 404)
     assert newest_commands(own_log)["p"].action == "pause"
+
+
+def test_a_pipelines_log_and_plan_are_there_when_they_are_written(own_log: Log) -> None:
+    own_log.create_topic(PROGRESS_TOPIC, partitions=1)
+    own_log.append_many(PROGRESS_TOPIC, [progress("p", 0), progress("q", 0)])
+    nothing = {"pipeline": "p", "plan": None, "at_ms": None, "batch_id": None}
+    with served(create_app(own_log, ForwardingBackend([]), GatewayLimits())) as api:
+        assert api.get("/pipelines/p/plan").json() == nothing  # a log without the topic
+        assert api.get("/pipelines/p/log").json() == {"pipeline": "p", "entries": []}
+        own_log.create_topic(RUN_LOG_TOPIC, partitions=1)
+        entries = [
+            RunLogEntry("p", 0, 10, RunEvent.STARTED, ""),
+            RunLogEntry("p", 1, 20, RunEvent.FAILED, "ValueError: no"),
+            RunLogEntry("q", 0, 15, RunEvent.PAUSED, ""),
+            RunPlan("p", 30, 7, "== Physical Plan =="),
+        ]
+        own_log.append_many(RUN_LOG_TOPIC, [entry.to_record() for entry in entries])
+        assert api.get("/pipelines/p/log").json()["entries"] == [
+            {"at_ms": 20, "event": "failed", "text": "ValueError: no"},
+            {"at_ms": 10, "event": "started", "text": ""},
+        ]
+        plan = {"pipeline": "p", "plan": "== Physical Plan ==", "at_ms": 30, "batch_id": 7}
+        assert api.get("/pipelines/p/plan").json() == plan
+        for what in ("plan", "log"):
+            unknown = api.get(f"/pipelines/nope/{what}")
+            assert (unknown.status_code, unknown.json()["type"]) == (404, "/problems/unknown-pipeline")
 
 
 def test_the_page_of_the_api_has_every_route_and_needs_no_script(api: httpx.Client) -> None:

@@ -9,6 +9,7 @@ from mainstem.errors import DefinitionError
 from mainstem.model import Position
 from mainstem.pipelines.app import App
 from mainstem.pipelines.control.commands import COMMANDS_TOPIC
+from mainstem.pipelines.control.run_log import RUN_LOG_TOPIC
 from mainstem.pipelines.deploy import deploy, differences
 from mainstem.pipelines.kinds import KeyValue, Metrics, Search
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
@@ -39,7 +40,7 @@ def test_topics_are_made_as_declared(mainstem_log: Log) -> None:
 def test_the_systems_topics_are_made() -> None:
     with EmbeddedBroker() as broker, Log(broker.bootstrap) as log:  # other tests make them by hand on the shared log
         deploy(flights(), log)
-        for name in (PROGRESS_TOPIC, SCHEMAS_TOPIC, COMMANDS_TOPIC):
+        for name in (PROGRESS_TOPIC, SCHEMAS_TOPIC, COMMANDS_TOPIC, RUN_LOG_TOPIC):
             assert log.topics()[name].partitions == 1
             assert configs(log, name)["cleanup.policy"] == "compact"
 

@@ -11,6 +11,7 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.model import TopicPartition
 from mainstem.pipelines.app import App
+from mainstem.pipelines.control.run_log import RunLogs
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.journey.journey import JourneyFinder
 from mainstem.pipelines.overview import Overview
@@ -54,6 +55,11 @@ def test_what_kafkas_producer_wrote_is_derived_and_read_by_kafkas_consumer(spark
         argv = ["--bootstrap-server", kafka.bootstrap, "--topic", "totals", "--from-beginning", "--timeout-ms", "60000"]
         argv += ["--max-messages", str(count)]
         read = run_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *argv).stdout
+        run_logs = RunLogs(log)
+        assert [entry.event for entry in run_logs.entries("totals")] == ["finished", "started"]
+        plan = run_logs.plan("totals")
+        assert plan is not None
+        assert "== Physical Plan ==" in plan.text
         rows = {row["item"]: row for row in map(json.loads, read.splitlines())}
         assert rows == {
             "a": {"item": "a", "total": sum(range(0, 1000, 2)), "name": "A"},

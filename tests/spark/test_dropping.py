@@ -11,6 +11,7 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.errors import DirectoryLockedError, InputError
 from mainstem.model import Position
+from mainstem.pipelines.control.run_log import RUN_LOG_TOPIC, RunEvent, RunLogEntry, RunLogs, RunPlan
 from mainstem.pipelines.overview import Overview
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.pipelines.state import STATES_TOPIC
@@ -27,11 +28,14 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
     """A log in which the pipeline ``totals`` of the App ``shop`` has told of itself."""
     with EmbeddedBroker() as broker, Log(broker.bootstrap, timeout_s=10.0) as log:
         monkeypatch.setenv("MAINSTEM_BOOTSTRAP", broker.bootstrap)
-        for topic in (PROGRESS_TOPIC, STATES_TOPIC, "totals"):
+        for topic in (PROGRESS_TOPIC, STATES_TOPIC, RUN_LOG_TOPIC, "totals"):
             log.create_topic(topic, partitions=1)
         log.append_many(STATES_TOPIC, [STATE.to_record()])
         progress = Progress("totals", 0, Position(), Position(), Position(), (), ("totals",))
         log.append_many(PROGRESS_TOPIC, [progress.to_record()])
+        others = RunLogEntry("totals2", 0, 1, RunEvent.STARTED, "")
+        entries = [RunLogEntry("totals", 0, 1, RunEvent.STARTED, ""), RunPlan("totals", 1, 0, "a plan"), others]
+        log.append_many(RUN_LOG_TOPIC, [entry.to_record() for entry in entries])
         yield log
 
 
@@ -53,6 +57,8 @@ def test_a_drop_ends_what_was_open_and_forgets_the_rest(
     done = Commands(capsys).run("pipelines", "drop", "totals", "--yes", "--data", str(data), "--json")
     assert (done.code, done.json) == (0, {"dropped": "totals", "transactions": 1})
     assert Overview(log).latest() == []
+    logs = RunLogs(log)
+    assert ([entry.pipeline for entry in logs.entries()], logs.plan("totals")) == (["totals2"], None)
     assert not (data / "checkpoints" / "shop" / "totals").exists()
     with log.transaction() as tx:  # a reader gets past what was open
         tx.append("totals", "after")

@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
+from mainstem.clock import Clock
 from mainstem.errors import LogUnavailableError, PipelineFailedError
 from mainstem.pipelines.control.commands import Action, Command
+from mainstem.pipelines.control.run_log import RunEvent
 from mainstem.pipelines.overview import Overview
 from mainstem.pipelines.state import Status
 from mainstem.spark.queries.query_keeper import QueryKeeper
 from mainstem.spark.queries.query_watch import ProgressWatch
+from mainstem.spark.queries.run_notes import RunNotes
 from mainstem.spark.startup import environment
 from mainstem.testing.clock import ManualClock
 from tests.spark.flights_app import Flights
@@ -34,6 +37,7 @@ class FakeHandle:
         self._jsq = SimpleNamespace(
             recentProgress=lambda: self.reports,
             status=lambda: SimpleNamespace(json=lambda: json.dumps({"message": "Getting", "isDataAvailable": False})),
+            explainInternal=lambda _: f"plan of {len(self.reports)}" if self.reports else "No physical plan. Waiting",
         )
 
     def exception(self) -> Exception | None:
@@ -75,13 +79,29 @@ class FakeQuery:
         pass
 
 
+class Notes(RunNotes):
+    """Remembers what a keeper notes."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.log: list[tuple[str, str]] = []
+        self.plans: list[tuple[int | None, str]] = []
+
+    def note(self, pipeline: str, event: RunEvent, text: str = "") -> None:
+        self.log.append((event.value, text.partition("\n")[0]))
+
+    def plan(self, pipeline: str, batch_id: int | None, text: str) -> None:
+        self.plans.append((batch_id, text))
+
+
 class Kept:
     """A keeper of a fake query, under a clock of its own."""
 
     def __init__(self) -> None:
         self.clock, self.query = ManualClock(), FakeQuery()
         watch = ProgressWatch("app", "p", once=False, clock=self.clock)
-        self.keeper = QueryKeeper(self.query, watch, self.clock)  # type: ignore[arg-type]
+        self.notes = Notes(self.clock)
+        self.keeper = QueryKeeper(self.query, watch, self.clock, self.notes)  # type: ignore[arg-type]
         self.keeper.start(once=False)
 
     def pause_after_failure(self) -> float:
@@ -234,6 +254,34 @@ def test_a_query_that_was_to_run_once_fails_for_good(kept: Kept) -> None:
 def test_a_query_that_is_stopped_says_so(kept: Kept) -> None:
     kept.keeper.stop()
     assert (kept.keeper.state.status, kept.query.handles[-1].isActive) == (Status.STOPPED, False)
+
+
+def test_the_log_of_a_query_says_what_happened_to_it(kept: Kept) -> None:
+    keeper = kept.keeper
+    kept.pause_after_failure()
+    keeper.carry_out(command(Action.PAUSE, 0))
+    keeper.carry_out(command(Action.RESUME, 1))
+    keeper.carry_out(command(Action.RESUME, 2))  # it runs already
+    keeper.carry_out(command(Action.RESTART, 3))
+    keeper.stop()
+    failure, others = kept.notes.log[1], kept.notes.log[:1] + kept.notes.log[2:]
+    assert (failure[0], failure[1].endswith("ValueError: no; again in 1 s")) == ("failed", True)
+    asked = "as an operator asked"
+    operator = [("paused", asked), ("resumed", asked), ("restarted", asked)]
+    assert others == [("started", ""), ("restarted", "after a failure"), *operator, ("stopped", "")]
+
+
+def test_the_plan_is_taken_once_after_each_start(kept: Kept) -> None:
+    keeper, handles = kept.keeper, kept.query.handles
+    keeper.look()
+    assert kept.notes.plans == []
+    for batch in (7, 8):
+        handles[-1].progress(batch)
+        keeper.look()
+    keeper.carry_out(command(Action.RESTART, 0))
+    handles[-1].progress(9)
+    keeper.look()
+    assert kept.notes.plans == [(7, "plan of 1"), (9, "plan of 1")]
 
 
 @pytest.mark.spark

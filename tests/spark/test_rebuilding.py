@@ -13,6 +13,7 @@ from mainstem.errors import DefinitionError
 from mainstem.model import Position
 from mainstem.pipelines.app import App
 from mainstem.pipelines.changes import Choices
+from mainstem.pipelines.control.run_log import RunLogs
 from mainstem.pipelines.overview import Overview
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.spark.changes.fingerprint import Fingerprint
@@ -152,6 +153,10 @@ def test_a_rebuild_says_what_differed(world: Flights, capfd: pytest.CaptureFixtu
     world.run_once(changed=REBUILD)
     said = f"mainstem: pipeline {name} is rebuilt; topic {name}: 0 added, 1 changed (UA), 1 gone (AA), 1 as they were"
     assert said in capfd.readouterr().err
+    entries = RunLogs(world.log).entries(name)
+    rebuilt, changed = [(entry.event, entry.text) for entry in entries if entry.event in ("rebuilt", "changed")]
+    assert rebuilt == ("rebuilt", said.partition("; ")[2])
+    assert (changed[0], changed[1].startswith("rebuild: ")) == ("changed", True)
     assert latest(world, name) == {"UA": 2, "DL": 5}
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from mainstem.errors import DefinitionError, PipelineFailedError, PipelineNotRunningError
 from mainstem.pipelines.control.commands import Action, ask, wait_until_done
+from mainstem.pipelines.control.run_log import RunLogs
 from mainstem.schema.topic_schemas import lookup
 from tests.spark.flights_app import Flights
 
@@ -185,6 +186,11 @@ def test_one_query_that_fails_takes_no_other_down(world: Flights, capfd: pytest.
     said = capfd.readouterr().err
     assert f"pipeline {name} failed: " in said
     assert world.wait_for_state(name, lambda state: state.status.is_over).status == "stopped"
+    entries = RunLogs(world.log).entries(name)
+    assert [entry.event for entry in entries[-3:]] == ["restarted", "failed", "started"]
+    assert entries[-2].text.startswith(failing.failure.text.partition(";")[0])
+    assert "no carrier" in entries[-2].text
+    assert entries[0].event == "stopped"
 
 
 def test_a_pipeline_is_paused_resumed_and_restarted_and_derives_each_record_once(world: Flights) -> None:
@@ -213,6 +219,13 @@ def test_a_pipeline_is_paused_resumed_and_restarted_and_derives_each_record_once
         last = world.fly(("UA", 3))
         world.wait_until(copies, lambda said: said.source.covers(last))
     assert sorted(row["delay"] for row in world.rows(copies)) == [1, 2, 3]
+    run_logs = RunLogs(world.log)
+    paused = ["stopped", "paused"]
+    events = ["stopped", "restarted", "resumed", "paused", *paused, *paused, "started"]
+    assert [entry.event for entry in run_logs.entries(copies)] == events
+    plan = run_logs.plan(copies)
+    assert plan is not None
+    assert {"== Analyzed Logical Plan ==", "== Physical Plan =="} <= set(plan.text.splitlines())
 
 
 def test_the_state_of_a_query_says_what_it_did_and_what_it_holds(world: Flights) -> None:

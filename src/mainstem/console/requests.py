@@ -116,6 +116,8 @@ def _command(method: str, segments: list[str], asked: ConsoleRequest) -> list[st
             return ["groups", "reset", group, f"--to={asked.body['to']}", *topics, *execute]
         case "DELETE", ["groups", group]:
             return ["groups", "delete", group, "--yes"]
+        case "GET", ["pipelines", pipeline, "plan" | "log" as what]:
+            return ["pipelines", what, pipeline]
         case "POST", ["pipelines", pipeline, "pause" | "resume" | "restart" as action]:
             return ["pipelines", action, pipeline]
         case "GET", ["users" | "acls" as what]:

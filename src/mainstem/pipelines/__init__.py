@@ -9,7 +9,7 @@
 * ``udf_types``: UDFs without a Spark session
 * ``metric_names``: Prometheus names of metrics
 * ``progress``, ``state``, ``losses``: records that pipelines keep in the log
-* ``control``: what an operator asks of a running pipeline: pause, resume, restart
+* ``control``: what an operator asks of a running pipeline: pause, resume, restart; and its log
 * ``entries``: reads these records, and steps over damaged ones
 * ``journey``: where a record went, and where it came from
 * ``overview``: all pipelines of a log

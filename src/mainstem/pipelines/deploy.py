@@ -1,9 +1,9 @@
 """``deploy``: make a log ready for an App. Idempotent: it leaves existing topics as they are and deletes none.
 
-It creates the system's four topics (progress, states and schemas, all compacted, and the finished micro-batches; one
-partition each), the App's topics, those that its pipelines derive, and one dead-letter topic for each view; then it
-registers the schemas that the App declares. A derived topic's schema is known only to Spark; the pipelines' process
-registers it.
+It creates the system's topics of one partition (progress, states, commands, logs and schemas, all compacted, and the
+finished micro-batches), the App's topics, those that its pipelines derive, and one dead-letter topic for each view;
+then it registers the schemas that the App declares. A derived topic's schema is known only to Spark; the pipelines'
+process registers it.
 
 It drops one thing: the progress of a pipeline that the App no longer has, when another pipeline now derives one of its
 topics. That progress will not move again, so a reader that waits for it to cover a position would wait for ever.
@@ -17,6 +17,7 @@ from mainstem.errors import DefinitionError, MainstemError, SchemaError
 from mainstem.extras import naming_the_extra
 from mainstem.pipelines.app import App
 from mainstem.pipelines.control.commands import COMMANDS_TOPIC
+from mainstem.pipelines.control.run_log import RUN_LOG_TOPIC
 from mainstem.pipelines.definitions import Topic
 from mainstem.pipelines.entries import EntryReader
 from mainstem.pipelines.journey.finished_batches import create_batches_topic
@@ -41,7 +42,7 @@ def deploy(app: App, log: Log) -> None:
         if topic.name in schemas:
             _check_encodings(topic, schemas[topic.name])
     _check_view_columns(app, schemas)
-    for name in (PROGRESS_TOPIC, STATES_TOPIC, COMMANDS_TOPIC, SCHEMAS_TOPIC):
+    for name in (PROGRESS_TOPIC, STATES_TOPIC, COMMANDS_TOPIC, RUN_LOG_TOPIC, SCHEMAS_TOPIC):
         log.create_topic(name, partitions=1, configs=SYSTEM_TOPIC_CONFIGS, exist_ok=True)
     create_batches_topic(log)
     for topic in app.topics.values():

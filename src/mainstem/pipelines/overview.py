@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from mainstem.client.log import Log
 from mainstem.clock import Clock, SystemClock
-from mainstem.errors import UnknownTopicError
+from mainstem.errors import UnknownPipelineError, UnknownTopicError
 from mainstem.model import Position, Record
 from mainstem.pipelines.entries import EntryReader
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
@@ -57,6 +57,14 @@ class Overview:
                 }
                 for name in sorted(progress.keys() | states.keys())
             ]
+
+    def require(self, pipeline: str) -> dict[str, Any]:
+        """The document of one pipeline. Raises UnknownPipelineError, LogUnavailableError."""
+        found = {state["name"]: state for state in self.latest()}
+        if pipeline not in found:
+            names = ", ".join(sorted(found)[:20]) or "none"
+            raise UnknownPipelineError(f"there is no pipeline {pipeline[:200]!r}; there are: {names}")
+        return found[pipeline]
 
     def _ends(self, topics: set[str]) -> Position:
         """The ends of those of the topics that are still there."""

@@ -25,6 +25,7 @@ from mainstem.errors import PipelineFailedError
 from mainstem.pipelines.app import App
 from mainstem.pipelines.changes import Choices
 from mainstem.pipelines.control.commands import newest_commands
+from mainstem.pipelines.control.run_log import RunEvent
 from mainstem.pipelines.definitions import Pipeline
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.load import module_of
@@ -42,6 +43,7 @@ from mainstem.spark.queries.pipeline_query import PipelineQuery
 from mainstem.spark.queries.query import Query, QueryPlace
 from mainstem.spark.queries.query_keeper import QueryKeeper, say
 from mainstem.spark.queries.query_watch import ProgressWatch
+from mainstem.spark.queries.run_notes import RunNotes
 from mainstem.spark.queries.state_publisher import StatePublisher
 from mainstem.spark.session import session
 from mainstem.spark.startup.app_files import share_with_workers
@@ -107,7 +109,7 @@ class Runner:
                 if self._given_spark is None:
                     at_end.callback(spark.stop)
                 at_end.enter_context(self._queries_stopped(states))
-                to_rebuild = self._prepare(spark, log, once=once)
+                to_rebuild = self._prepare(spark, log, states.notes, once=once)
                 on_ready = _once(on_ready)
                 for name, now in to_rebuild.items():
                     on_ready()  # a rebuild may take long
@@ -119,7 +121,7 @@ class Runner:
                 else:
                     self._run_on(log, states, on_ready)
 
-    def _prepare(self, spark: SparkSession, log: Log, *, once: bool) -> dict[str, Fingerprint]:
+    def _prepare(self, spark: SparkSession, log: Log, notes: RunNotes, *, once: bool) -> dict[str, Fingerprint]:
         """All queries, in an order in which each comes after those whose output it reads; their schemas registered.
 
         Returns the pipelines to rebuild, in that order.
@@ -134,9 +136,11 @@ class Runner:
             query: Query = kind(spark, pipeline, schemas, place, log)
             queries.append(query)
             watch = ProgressWatch(self._app.name, pipeline.name, once=once, clock=self._clock)
-            self._keepers.append(QueryKeeper(query, watch, self._clock))
+            self._keepers.append(QueryKeeper(query, watch, self._clock, notes))
             schemas.update(query.schemas)
-        to_rebuild = settle_changes(queries, self._changed, self._site(log))
+        to_rebuild = settle_changes(
+            queries, self._changed, self._site(log), lambda name, text: notes.note(name, RunEvent.CHANGED, text)
+        )
         for query in queries:
             for name, schema in query.schemas.items():
                 topic = self._app.topics[name]
@@ -163,12 +167,17 @@ class Runner:
                 states.put([replace(keeper.state, pipeline=pipeline.name, trigger="rebuild")])
                 if self._stopped.wait(_LOOK_OFTEN_S):
                     return
+        except PipelineFailedError as error:
+            states.notes.note(pipeline.name, RunEvent.GIVEN_UP, f"its rebuild failed: {error}")
+            raise
         finally:
             keeper.stop()
         if self._stopped.is_set():
             return
-        for line in swap(site, pipeline):
+        lines = swap(site, pipeline)
+        for line in lines:
             say(f"pipeline {pipeline.name} is rebuilt; {line}")
+        states.notes.note(pipeline.name, RunEvent.REBUILT, "\n".join(lines))
 
     def _site(self, log: Log) -> Site:
         return Site(log, self._log_options, self._checkpoints)

@@ -1,4 +1,4 @@
-"""``mainstem pipelines``: how every pipeline is; one in full; ``pause``, ``resume``, ``restart`` or ``drop`` one.
+"""``mainstem pipelines``: how every pipeline is; one in full, its plan, its log; ``pause``, ``restart``, ``drop`` one.
 
 It works on any log, and needs no gateway.
 """
@@ -16,7 +16,7 @@ from mainstem.clock import utc_time
 from mainstem.errors import InputError
 
 app = typer.Typer(
-    help="How the pipelines are; one in full; pause, resume, restart or drop one.",
+    help="How the pipelines are; one in full, its plan, its log; pause, resume, restart or drop one.",
     rich_markup_mode=None,
 )
 
@@ -65,6 +65,44 @@ def show(name: Name, bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP, j
         out(f"{field}: {_readable(field, value)}")
     if recent:
         out_rows([_micro_batch(entry) for entry in recent])
+
+
+@app.command()
+def plan(name: Name, bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP, json: options.Json = False) -> None:
+    """The plan that Spark made for a pipeline's latest run: analysed, optimized and physical."""
+    from mainstem.pipelines.control.run_log import RunLogs, plan_json
+    from mainstem.pipelines.overview import Overview
+
+    with connect(bootstrap) as log:
+        Overview(log).require(name)
+        found = RunLogs(log).plan(name)
+    if json:
+        out_json(plan_json(name, found))
+    elif found is None:
+        out(f"no plan yet; it is taken with the first micro-batch after the start of {name}'s App")
+    else:
+        out(found.text)
+
+
+@app.command("log")
+def show_log(name: Name, bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP, json: options.Json = False) -> None:
+    """A pipeline's log, newest first: starts, failures with their errors, pauses, changes and rebuilds."""
+    from mainstem.pipelines.control.run_log import RunLogs, log_json
+    from mainstem.pipelines.overview import Overview
+
+    with connect(bootstrap) as log:
+        Overview(log).require(name)
+        found = RunLogs(log).entries(name)
+    if json:
+        out_json(log_json(name, found))
+        return
+    if not found:
+        out(f"no entries yet; they begin when the App of {name} starts")
+    for entry in found:
+        first, *more = entry.text.splitlines() or [""]
+        out(f"{_time(entry.at_ms)} {entry.event}{f': {first}' if first else ''}")
+        for line in more:
+            out(f"    {line}")
 
 
 @app.command()

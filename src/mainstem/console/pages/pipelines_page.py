@@ -32,10 +32,12 @@ from mainstem.console.parts import (
     text,
 )
 from mainstem.console.pipeline.pipeline_commands import PipelineCommands
+from mainstem.console.pipeline.run_log_card import RunLogCard, plan_card
 from mainstem.console.records.new_letters import NewLetters, address_of
 from mainstem.console.requests import path
 from mainstem.model import DATABASE_TOPIC_PREFIX
 
+_LOG_REFRESH_S = 3.0
 _COLUMNS = (
     column("name", "Pipeline", href="address"),
     column("status", "State", state=True),
@@ -89,6 +91,8 @@ async def show_one(client: GatewayClient, name: str) -> None:
         shown = _Pipeline(this, name)
         await this.fill(shown.refresh)
         this.every(shown.refresh)
+        this.every(RunLogCard(this, name).refresh, _LOG_REFRESH_S)
+        plan_card(this, name)
 
 
 class _Pipeline:

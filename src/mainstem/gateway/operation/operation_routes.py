@@ -1,10 +1,10 @@
-"""The routes of operation: health, pipelines and the commands to them, and consumer groups."""
+"""The routes of operation: health, pipelines with their plans, logs and commands, and consumer groups."""
 
 from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Query
 from starlette.responses import Response
@@ -20,9 +20,11 @@ from mainstem.gateway.http.json_responses import json_response
 from mainstem.gateway.http.queries import NoQuery
 from mainstem.gateway.topics.topic_json import group_json
 from mainstem.pipelines.control.commands import Action, ask
+from mainstem.pipelines.control.run_log import RunLogs, log_json, plan_json
 from mainstem.pipelines.overview import Overview
 
 _THREADS_MAX = 4
+_LOG_THREADS_MAX = 2
 _HEALTH_S = 2.0
 
 
@@ -49,6 +51,8 @@ def operation_router(log: Log) -> Routes:
     async def list_pipelines(_: Annotated[NoQuery, Query()]) -> Response:
         return json_response({"pipelines": await workers.run(pipelines.latest)})
 
+    _declare_log_and_plan(router, Workers(_LOG_THREADS_MAX), pipelines, RunLogs(log))
+
     @router.declare(
         "POST",
         "/pipelines/{pipeline}/{action}",
@@ -67,3 +71,35 @@ def operation_router(log: Log) -> Routes:
         return json_response({"groups": [group_json(group) for group in groups.values()]})
 
     return router
+
+
+def _declare_log_and_plan(router: Routes, workers: Workers, pipelines: Overview, run_logs: RunLogs) -> None:
+    @router.declare(
+        "GET",
+        "/pipelines/{pipeline}/plan",
+        "Spark's plan of a pipeline's latest run; null before the first micro-batch",
+        READ_ALL,
+        Answers((Success(200, "The plan", "Object"),), (404,)),
+    )
+    async def show_plan(pipeline: str, _: Annotated[NoQuery, Query()]) -> Response:
+        return json_response(await workers.run(_plan, pipelines, run_logs, pipeline))
+
+    @router.declare(
+        "GET",
+        "/pipelines/{pipeline}/log",
+        "The last events of a pipeline, newest first: starts, failures, pauses, changes",
+        READ_ALL,
+        Answers((Success(200, "The entries", "Object"),), (404,)),
+    )
+    async def show_log(pipeline: str, _: Annotated[NoQuery, Query()]) -> Response:
+        return json_response(await workers.run(_log, pipelines, run_logs, pipeline))
+
+
+def _plan(pipelines: Overview, run_logs: RunLogs, pipeline: str) -> dict[str, Any]:
+    pipelines.require(pipeline)
+    return plan_json(pipeline, run_logs.plan(pipeline))
+
+
+def _log(pipelines: Overview, run_logs: RunLogs, pipeline: str) -> dict[str, Any]:
+    pipelines.require(pipeline)
+    return log_json(pipeline, run_logs.entries(pipeline))

@@ -1,4 +1,5 @@
-"""An operator's commands to a running pipeline.
+"""An operator's commands to a running pipeline, and its log.
 
 * ``commands``: the records that ask, and how to wait until they are carried out
+* ``run_log``: what happened to a pipeline, and the Spark plan of its latest run
 """

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mainstem.client.log import Log
-from mainstem.errors import InputError, PipelineNotRunningError, SchemaError, UnknownPipelineError, UnknownTopicError
+from mainstem.errors import InputError, PipelineNotRunningError, SchemaError, UnknownTopicError
 from mainstem.model import Record
 from mainstem.pipelines.entries import EntryReader
 from mainstem.pipelines.overview import NOT_SEEN, Overview
@@ -87,7 +87,7 @@ def ask(log: Log, pipeline: str, action: Action) -> Command:
         InputError: The pipeline is a capture of a database, which takes no commands.
         LogUnavailableError: The log cannot be reached.
     """
-    state = _state_of(Overview(log), pipeline)
+    state = Overview(log).require(pipeline)
     if state.get("database"):
         raise InputError(f"{pipeline} is a capture of a database: stop and start its mainstem connect instead")
     if action is Action.RESTART and not _is_running(state):
@@ -110,7 +110,7 @@ def wait_until_done(
     """
     overview, ends_s = Overview(log), time.monotonic() + timeout_s
     while True:
-        state = _state_of(overview, command.pipeline)
+        state = overview.require(command.pipeline)
         done = state.get("command")
         if done is not None and done >= command.offset:
             return str(state["status"])
@@ -122,14 +122,6 @@ def wait_until_done(
                 "it still holds, so look again with: mainstem pipelines list"
             )
         sleep(_POLL_S)
-
-
-def _state_of(overview: Overview, pipeline: str) -> dict[str, Any]:
-    found = {state["name"]: state for state in overview.latest()}
-    if pipeline not in found:
-        names = ", ".join(sorted(found)[:20]) or "none"
-        raise UnknownPipelineError(f"there is no pipeline {pipeline[:200]!r}; there are: {names}")
-    return found[pipeline]
 
 
 def _is_running(state: dict[str, Any]) -> bool:

@@ -14,7 +14,7 @@ This runs before any query starts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mainstem.errors import DefinitionError
 from mainstem.pipelines.changes import Choice, Choices
@@ -25,8 +25,15 @@ from mainstem.spark.checkpoints.checkpoint import has_run, local_path, remove_ch
 from mainstem.spark.queries.query import Query
 
 
-def settle_changes(queries: Sequence[Query], choices: Choices, site: Site) -> dict[str, Fingerprint]:
+def settle_changes(
+    queries: Sequence[Query],
+    choices: Choices,
+    site: Site,
+    on_changed: Callable[[str, str], None] = lambda pipeline, text: None,
+) -> dict[str, Fingerprint]:
     """Steps 1 to 4 of the module; the pipelines to rebuild by name, with their fingerprints.
+
+    ``on_changed`` is called with each changed pipeline and what becomes of it.
 
     Raises DefinitionError when a choice is missing, ConfigError for one that names no pipeline, StorageError.
     """
@@ -56,6 +63,8 @@ def settle_changes(queries: Sequence[Query], choices: Choices, site: Site) -> di
             remove_checkpoint(query.checkpoint)
         if fingerprint.read(query.checkpoint) != now[name]:
             fingerprint.write(query.checkpoint, now[name])
+    for name, why in changed.items():
+        on_changed(name, f"{choices.of(name)}: {why}")
     return to_rebuild
 
 

@@ -3,7 +3,7 @@
 1. Its sink's open transactions are ended: decided ones are committed, the rest aborted. An open transaction would hold
    back its topics' last stable offsets.
 2. Its checkpoint is removed, and everything that an interrupted rebuild left.
-3. Tombstones are appended for its progress and its state.
+3. Tombstones are appended for its progress, its state, its commands and its log.
 Each step may be repeated: an interrupted drop is run again. No run may hold the App's checkpoints meanwhile.
 """
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from mainstem.client.log import Log
 from mainstem.errors import InputError, UnknownTopicError
 from mainstem.pipelines.control.commands import COMMANDS_TOPIC
+from mainstem.pipelines.control.run_log import RUN_LOG_TOPIC, keys_of
 from mainstem.pipelines.definitions import require_name
 from mainstem.pipelines.progress import PROGRESS_TOPIC
 from mainstem.pipelines.state import STATES_TOPIC
@@ -60,6 +61,8 @@ def drop(log: Log, checkpoints: Path, pipeline: str) -> Dropped:
             remove_checkpoint(str(checkpoint))
     for topic in known:
         log.append(topic, None, key=pipeline)
+    if entries := keys_of(log, pipeline):
+        log.append_many(RUN_LOG_TOPIC, [(key, None) for key in entries])
     return Dropped(resolved, has_checkpoint, bool(known))
 
 

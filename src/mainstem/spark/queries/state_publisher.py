@@ -1,7 +1,9 @@
-"""Publishes pipelines' states to the log, from its own thread: a slow or unreachable log does not block callers.
+"""Publishes pipelines' states and the entries of their logs, from its own thread.
+
+A slow or unreachable log does not block callers.
 
 It keeps only the newest state of each pipeline. It appends a state when it has changed, at most once in ``every_s``,
-and again as a heartbeat. It retries failed appends.
+and again as a heartbeat. It retries failed appends. ``notes`` are the entries; they go out after the states.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from mainstem.client.log import Log
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import MainstemError
 from mainstem.pipelines.state import HEARTBEAT_MS, STATES_TOPIC, PipelineState
+from mainstem.spark.queries.run_notes import RunNotes
 
 _LOG = logging.getLogger("mainstem.spark")
 _TIMEOUT_S = 5.0
@@ -27,6 +30,7 @@ class StatePublisher:
         self._log = Log(bootstrap, timeout_s=_TIMEOUT_S)
         self._every_s = every_s
         self._clock = clock or SystemClock()
+        self.notes = RunNotes(self._clock)
         self._changed = threading.Condition()
         self._states: dict[str, PipelineState] = {}
         self._published: dict[str, PipelineState] = {}
@@ -58,6 +62,7 @@ class StatePublisher:
                         self._changed.wait(self._every_s)
                     is_closing, due = self._is_closing, self._due()
                 self._publish(due)
+                self.notes.flush(self._log)
                 with self._changed:  # collect more states for the next append
                     if not self._is_closing:
                         self._changed.wait_for(lambda: self._is_closing, self._every_s)

@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mainstem.console.health.history_charts import CHARTS, SHOWN_MAX, drawn
+from mainstem.console.health.history_marks import MARKS_MAX, shown_marks
 from mainstem.console.health.trends import line
+from mainstem.pipelines.control.run_log import RUN_LOG_TOPIC, RunEvent, RunLogEntry
 from mainstem.pipelines.state import STATES_TOPIC, Status
 from tests.console.stage import Stage
 from tests.pipelines.states import STATE
 
 if TYPE_CHECKING:
     from tests.console.conftest import Open
+
+
+_HAS_MARK = """label => {
+    const place = [...document.querySelectorAll('.chart')].find(each => each.offsetHeight > 0);
+    const series = place ? getElement(Number(place.id.slice(1))).chart.getOption().series : [];
+    return series.some(each => (each.markLine?.data ?? []).some(mark => mark.name === label));
+}"""
 
 
 def test_a_small_line_begins_at_zero_and_says_its_last_and_greatest_value() -> None:
@@ -33,6 +42,40 @@ def test_a_chart_shows_the_greatest_series_and_counts_the_others() -> None:
     assert names == ["all topics", *(f"t{n}" for n in range(19, 19 - SHOWN_MAX + 1, -1))]
     assert found.left_out == 21 - SHOWN_MAX
     assert not drawn(chart, {}).has_points
+
+
+def mark(at_ms: int, name: str, event: str = "started") -> dict[str, object]:
+    return {"at_ms": at_ms, "name": name, "event": event, "text": ""}
+
+
+def test_events_that_happened_together_are_one_mark() -> None:
+    hour = 3_600_000
+    marks = [mark(0, "p"), mark(9, "q"), mark(10, ""), mark(hour // 2, "p", "rebuilt"), mark(hour // 2 + 1, "p")]
+    assert shown_marks([*marks, mark(hour // 2 + 60_000, "r"), mark(hour, "q")], hour).lines == [
+        (0, "log, 2 pipelines started", True),
+        (hour // 2, "p: 2 events", True),
+        (hour // 2 + 60_000, "r started", False),  # its label would cover the one before
+        (hour, "q started", True),
+    ]
+
+
+def test_too_many_marks_are_left_out_restarts_first() -> None:
+    def every_minute(name: str, event: str, number: int) -> list[dict[str, object]]:
+        return [mark(n * 60_000, name, event) for n in range(number)]
+
+    failing = every_minute("p", "restarted", 1_000)
+    found = shown_marks(sorted([*failing, mark(30_000, "q")], key=lambda each: int(str(each["at_ms"]))), 3_600_000)
+    assert found == ([(30_000, "q started", True)], 1_000)
+    assert shown_marks(every_minute("p", "started", MARKS_MAX), 3_600_000).left_out == 0
+    assert shown_marks(every_minute("p", "started", MARKS_MAX + 1), 3_600_000) == ([], MARKS_MAX + 1)
+
+
+def test_a_chart_without_marks_has_only_its_lines() -> None:
+    chart = next(each for each in CHARTS if each.title == "Records in")
+    series = {"node/records_in_per_s": [[0, 1]]}
+    assert len(drawn(chart, series).options["series"]) == 1
+    lines = drawn(chart, series, [(5, "p started", True)]).options["series"][-1]["markLine"]["data"]
+    assert lines == [{"xAxis": 5, "name": "p started", "label": {"show": True}}]
 
 
 @pytest.mark.browser
@@ -64,6 +107,16 @@ def test_the_history_is_drawn_and_lists_have_a_line(open_at: Open, stage: Stage)
     page = open_at("/console/history?since=1h")
     expect(page.get_by_role("heading", name="Records in, records/s")).to_be_visible(timeout=20_000)
     expect(page.get_by_role("link", name="Hour", exact=True)).to_have_attribute("aria-current", "page")
+    now_ms = int(time.time() * 1000)
+    entry = RunLogEntry("con-marked", 0, now_ms - 1_800_000, RunEvent.STARTED, "").to_record()
+    stage.log.append_many(RUN_LOG_TOPIC, [entry])
+    try:
+        for width in (390, 1280):
+            page = open_at("/console/history?since=1h", width)
+            page.wait_for_function(_HAS_MARK, arg="con-marked started", timeout=20_000)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+    finally:
+        stage.log.append_many(RUN_LOG_TOPIC, [(entry[0], None)])
     page.goto(stage.url + "/console/topics")
     drawn_line = page.get_by_role("row", name="con-dots").get_by_role("img")
     expect(drawn_line).to_have_attribute("aria-label", re.compile("at most"), timeout=20_000)

@@ -12,6 +12,7 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.monitoring.history import History
+from mainstem.gateway.monitoring.marks import MARKS_MAX, starts
 from mainstem.gateway.monitoring.monitor import Monitor
 from mainstem.gateway.monitoring.monitoring_routes import monitoring_router
 from mainstem.gateway.monitoring.problem_rules import symptoms
@@ -22,6 +23,7 @@ from mainstem.gateway.operation.log_metrics import LogMetrics
 from mainstem.gateway.server.app import assemble
 from mainstem.gateway.streams.event_stream import Streams
 from mainstem.gateway.views.forwarding import ForwardingBackend
+from mainstem.pipelines.control.run_log import RUN_LOG_TOPIC, RunEvent, RunLogEntry
 from mainstem.pipelines.state import STATES_TOPIC, Status
 from mainstem.testing.clock import ManualClock
 from mainstem.testing.embedded import EmbeddedBroker
@@ -295,6 +297,56 @@ def test_a_node_is_sampled_and_its_problems_are_served() -> None:
     ]
     assert problems["problems"][0]["text"].endswith("ValueError: no")
     assert [each.status_code for each in refused] == [400, 400, 400, 400]
+
+
+@pytest.mark.parametrize(
+    ("uptimes", "found"),
+    [
+        ([], []),
+        ([(1_000_000, 5_000.0), (1_005_000, 5_005.0)], []),  # it started before the first sample
+        ([(1_000_000, 30.0), (1_005_000, 35.0)], [970_000]),
+        ([(1_000_000, 5_000.0), (1_005_000, 5_005.0), (1_015_000, 4.0), (1_020_000, 9.0)], [1_011_000]),
+        ([(1_000_000, 30.0), (9_000_000, 40.0)], [970_000, 8_960_000]),  # it was away for longer than it had run
+        ([(1_200_000, 5_000.0), (1_260_000, 2_500.0), (1_320_000, 50.0)], [1_270_000]),  # a minute's mean of two runs
+    ],
+)
+def test_starts_are_where_the_uptime_begins_again(uptimes: list[tuple[int, float]], found: list[int]) -> None:
+    assert starts(uptimes, 900_000) == found
+
+
+def test_marks_are_the_starts_of_the_log_and_of_pipelines(tmp_path: Path) -> None:
+    with EmbeddedBroker() as broker, Log(broker.bootstrap, timeout_s=10.0) as log:
+        clock = ManualClock(NOW_MS)
+        monitor = Monitor(log, None, ForwardingBackend([]), clock=clock)
+        monitor.history.record(NOW_MS - 5_000, {"node/uptime_s": 60.0})
+        app = assemble("Monitoring", (monitoring_router(monitor),), GatewayLimits(), streams=Streams())
+        with served(app) as api:
+            started = {"at_ms": NOW_MS - 65_000, "name": "", "event": "started", "text": ""}
+            assert api.get("/history/marks?since=5m").json()["marks"] == [started]  # no pipeline has a log yet
+            assert api.get("/history/marks?since=10s").json()["marks"] == []
+            log.create_topic(RUN_LOG_TOPIC, partitions=1)
+            events = [
+                (NOW_MS - 400_000, RunEvent.STARTED, ""),
+                (NOW_MS - 70_000, RunEvent.STARTED, ""),
+                (NOW_MS - 60_000, RunEvent.FAILED, "no"),
+                (NOW_MS - 59_000, RunEvent.RESTARTED, "after a failure\nmore"),
+            ]
+            entries = [RunLogEntry("p", n, *event) for n, event in enumerate(events)]
+            log.append_many(RUN_LOG_TOPIC, [entry.to_record() for entry in entries])
+            marks = api.get("/history/marks?since=5m").json()["marks"]
+            shown = [(mark["name"], mark["event"], mark["text"]) for mark in marks]
+            assert shown == [("p", "started", ""), ("", "started", ""), ("p", "restarted", "after a failure")]
+            for name in "abcd":
+                more = [RunLogEntry(name, n, NOW_MS - 1_000, RunEvent.STARTED, "") for n in range(200)]
+                log.append_many(RUN_LOG_TOPIC, [entry.to_record() for entry in more])
+            answer = api.get("/history/marks?since=5m").json()
+            assert (len(answer["marks"]), answer["left_out"]) == (MARKS_MAX, 803 - MARKS_MAX)
+            assert api.get("/history/marks?since=x").status_code == 400
+
+
+def test_the_uptime_of_the_log_is_sampled() -> None:
+    metrics = read_metrics(b"process_start_time_seconds 1799999940\n")
+    assert SeriesReader().read(NodeSnapshot(NOW_MS, metrics))["node/uptime_s"] == 60.0
 
 
 def test_a_gateway_without_a_log_has_that_problem_and_no_series(tmp_path: Path) -> None:

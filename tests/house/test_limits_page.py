@@ -102,6 +102,13 @@ CONSTANTS = {
         "gateway.monitoring.monitoring_routes:_SERIES_MAX",
         "gateway.monitoring.monitoring_routes:_POINTS_IN_ALL",
     ],
+    "marks of one answer": ["gateway.monitoring.marks:MARKS_MAX", "console.health.history_marks:MARKS_MAX"],
+    "entries of a pipeline's log": [
+        "pipelines.control.run_log:ENTRIES_MAX",
+        "pipelines.control.run_log:ENTRY_BYTES_MAX",
+        "pipelines.control.run_log:PLAN_BYTES_MAX",
+        "spark.queries.run_notes:_WAITING_MAX",
+    ],
     "dead letters known": [
         "client.dead_letters:LETTERS_MAX",
         "client.dead_letters:_ALL_LETTERS_MAX",

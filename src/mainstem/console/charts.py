@@ -118,16 +118,31 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     return {**_base(), "xAxis": _axis("category", data=labels), "yAxis": axes, "series": series}
 
 
-def over_time(series: Mapping[str, Sequence[tuple[float, float]]], unit: str = "") -> dict[str, Any]:
-    """Lines over time: of each name, its points as milliseconds and value."""
+def over_time(
+    series: Mapping[str, Sequence[tuple[float, float]]], unit: str = "", marks: Sequence[tuple[float, str, bool]] = ()
+) -> dict[str, Any]:
+    """Lines over time: of each name, its points as milliseconds and value.
+
+    ``marks``: upright lines, each with its label, and whether it is shown; else it is shown under the pointer.
+    """
+    lines: list[dict[str, Any]] = [
+        {"name": name, "type": "line", "showSymbol": False, "data": [list(point) for point in points]}
+        for name, points in series.items()
+    ]
+    if marks:  # in a line of their own without a name: the legend cannot hide them with another
+        lines.append({"type": "line", "data": [], "markLine": _mark_lines(marks)})
+    return {**_base(), "xAxis": _axis("time"), "yAxis": _axis("value", unit), "series": lines}
+
+
+def _mark_lines(marks: Sequence[tuple[float, str, bool]]) -> dict[str, Any]:
+    label = {"formatter": "{b}", "position": "insideEndTop", "color": _GREY, "fontSize": 10}
     return {
-        **_base(),
-        "xAxis": _axis("time"),
-        "yAxis": _axis("value", unit),
-        "series": [
-            {"name": name, "type": "line", "showSymbol": False, "data": [list(point) for point in points]}
-            for name, points in series.items()
-        ],
+        "symbol": "none",
+        "animation": False,
+        "lineStyle": {"color": _GREY, "type": "dashed", "width": 1},
+        "label": {**label, "width": 130, "overflow": "truncate"},
+        "emphasis": {"label": {"show": True}},
+        "data": [{"xAxis": at_ms, "name": words, "label": {"show": is_shown}} for at_ms, words, is_shown in marks],
     }
 
 

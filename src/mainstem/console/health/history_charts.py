@@ -56,12 +56,12 @@ class Drawn(NamedTuple):
     left_out: int
 
 
-def drawn(chart: HistoryChart, series: Mapping[str, Points]) -> Drawn:
-    """The chart over what the gateway answered, by the names of series."""
+def drawn(chart: HistoryChart, series: Mapping[str, Points], marks: Sequence[tuple[float, str, bool]] = ()) -> Drawn:
+    """The chart over what the gateway answered, by the names of series. ``marks``: see ``over_time``."""
     lines = {label: points for name, points in series.items() if (label := _label(chart, name)) is not None and points}
     order = sorted(lines, key=lambda label: (label not in _TOTALS, -max(value for _, value in lines[label])))
     shown = {label: [(at, value * chart.scale) for at, value in lines[label]] for label in order[:SHOWN_MAX]}
-    return Drawn(charts.over_time(shown, chart.unit), bool(shown), len(order) - len(shown))
+    return Drawn(charts.over_time(shown, chart.unit, marks), bool(shown), len(order) - len(shown))
 
 
 _TOTALS: Final = frozenset({"all topics"})

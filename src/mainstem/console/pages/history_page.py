@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from nicegui import ui
 
 from mainstem.console.frame import Page, page
-from mainstem.console.gateway_client import GatewayClient
+from mainstem.console.gateway_client import GatewayClient, GatewayError
 from mainstem.console.health.history_charts import CHARTS, PATTERNS, drawn
+from mainstem.console.health.history_marks import ShownMarks, shown_marks
 from mainstem.console.parts import card, drawing, link, text
 from mainstem.console.requests import ConsoleRequest
 
@@ -28,12 +30,16 @@ class _History:
     def __init__(self, this: Page, since: str) -> None:
         self._page = this
         self._asked = ConsoleRequest("/history", {"series": list(PATTERNS), "since": since, "points": 180})
+        self._asked_marks = ConsoleRequest("/history/marks", {"since": since})
+        self._marks = ShownMarks([], 0)
         with ui.element("nav").classes("spans").props('aria-label="How far back"'):
             for value, (label, _) in _SPANS.items():
                 made = link(label, f"/console/history?since={value}", "span" + (" here" if value == since else ""))
                 if value == since:
                     made.props["aria-current"] = "page"
         self._nothing = text("Nothing was sampled yet; the first points come within ten seconds.", "quiet", "p")
+        self._left_out = text("", "quiet", "p")
+        self._left_out.set_visibility(False)
         self._charts: list[Any] = []
         with ui.element("div").classes("pair"):
             for chart in CHARTS:
@@ -47,9 +53,10 @@ class _History:
     async def _refresh(self) -> None:
         answer = await self._page.ask(self._asked)
         series = {each["name"]: each["points"] for each in answer["series"]}
+        await self._refresh_marks()
         has_any = False
         for chart, place, shown, more in self._charts:
-            options, has_points, left_out = drawn(chart, series)
+            options, has_points, left_out = drawn(chart, series, self._marks.lines)
             options["xAxis"] |= {"min": answer["since_ms"], "max": answer["now_ms"]}
             has_any |= has_points
             shown.options.clear()
@@ -58,3 +65,12 @@ class _History:
             place.set_visibility(has_points)
             more.text = f"{left_out:,} smaller ones are not shown." if left_out else ""
         self._nothing.set_visibility(not has_any)
+
+    async def _refresh_marks(self) -> None:
+        """Ask for starts and changes. The charts are shown without them, too."""
+        with suppress(GatewayError):
+            answer = await self._page.ask(self._asked_marks)
+            self._marks = shown_marks(answer["marks"], answer["now_ms"] - answer["since_ms"])
+        left_out = self._marks.left_out
+        self._left_out.text = f"{left_out:,} starts and restarts are too many to show as marks." if left_out else ""
+        self._left_out.set_visibility(bool(left_out))

@@ -6,6 +6,7 @@
 * ``problem_rules``: what counts as a problem
 * ``problem_watch``: the problems of this moment, each with its beginning
 * ``alert_webhook``: sends the problems that begin and end to a URL
+* ``marks``: starts and changes, for charts over time
 * ``monitor``: the task that samples
-* ``monitoring_routes``: ``/history`` and ``/health/problems``
+* ``monitoring_routes``: ``/history``, ``/history/marks`` and ``/health/problems``
 """

@@ -19,6 +19,7 @@ from mainstem.errors import MainstemError
 from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.monitoring.alert_webhook import AlertWebhook
 from mainstem.gateway.monitoring.history import History
+from mainstem.gateway.monitoring.marks import Marks
 from mainstem.gateway.monitoring.problem_watch import ProblemWatch
 from mainstem.gateway.monitoring.ring_file import FINE
 from mainstem.gateway.monitoring.snapshots import Document, NodeSnapshot, SeriesReader, dead_letter_topic, read_metrics
@@ -46,6 +47,7 @@ class Monitor:
         webhook: AlertWebhook | None = None,
     ) -> None:
         self.history = history or History()
+        self.marks = Marks(log, self.history)
         self.problems = ProblemWatch(self._an_hour_ago)
         self.clock = clock or SystemClock()
         self._log = log

@@ -1,4 +1,4 @@
-"""``GET /history`` and ``GET /health/problems``."""
+"""``GET /history``, ``GET /history/marks`` and ``GET /health/problems``."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from mainstem.gateway.http.description import success
 from mainstem.gateway.http.json_responses import json_response
 from mainstem.gateway.http.queries import NoQuery
 from mainstem.gateway.monitoring.history import SPAN_MS
+from mainstem.gateway.monitoring.marks import MARKS_MAX
 from mainstem.gateway.monitoring.monitor import Monitor
 from mainstem.gateway.monitoring.problem_watch import PROBLEMS_MAX, CurrentProblem
 from mainstem.gateway.monitoring.ring_file import NAME_BYTES_MAX
@@ -31,7 +32,18 @@ _AGO: Final = re.compile(r"([0-9]{1,6})([smh])", re.ASCII)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600}
 
 
-class HistoryQuery(NoQuery):
+class MarksQuery(NoQuery):
+    """Since when."""
+
+    since: str = Field(
+        "15m",
+        max_length=40,
+        description="a time (ISO 8601, or milliseconds since the epoch), or how long ago: `30s`, `15m`, `24h`",
+        examples=["15m", "24h", "2013-01-01T10:00:00Z"],
+    )
+
+
+class HistoryQuery(MarksQuery):
     """Which series, and since when."""
 
     series: list[Annotated[str, Field(max_length=NAME_BYTES_MAX)]] = Field(
@@ -39,12 +51,6 @@ class HistoryQuery(NoQuery):
         max_length=_PATTERNS_MAX,
         description="names of series; `*` fits any text. Without it: the names that there are",
         examples=["topic/flights/records_in_per_s", "view/*/lag"],
-    )
-    since: str = Field(
-        "15m",
-        max_length=40,
-        description="a time (ISO 8601, or milliseconds since the epoch), or how long ago: `30s`, `15m`, `24h`",
-        examples=["15m", "24h", "2013-01-01T10:00:00Z"],
     )
     points: int = Field(180, ge=2, le=_POINTS_MAX, description="the most points of a series; more become means")
 
@@ -64,6 +70,16 @@ def monitoring_router(monitor: Monitor | None) -> Routes:
     )
     async def read(query: Annotated[HistoryQuery, Query()]) -> Response:
         return json_response(await workers.run(_history, monitor, query))
+
+    @router.declare(
+        "GET",
+        "/history/marks",
+        "Starts of the log, starts and changes of pipelines; oldest first",
+        READ_ALL,
+        success("The marks", "Object"),
+    )
+    async def mark(query: Annotated[MarksQuery, Query()]) -> Response:
+        return json_response(await workers.run(_marks, monitor, query))
 
     @router.declare(
         "GET",
@@ -105,6 +121,15 @@ def _history(monitor: Monitor, query: HistoryQuery) -> dict[str, Any]:
             for name, points in sorted(found.series.items())
         ],
     }
+
+
+def _marks(monitor: Monitor, query: MarksQuery) -> dict[str, Any]:
+    now_ms = monitor.clock.time_ms()
+    monitor.history.load(now_ms)
+    since_ms = max(_since_ms(query.since, now_ms), now_ms - SPAN_MS)
+    found = monitor.marks.read(since_ms, now_ms)
+    shown = [mark._asdict() for mark in found[-MARKS_MAX:]]
+    return {"now_ms": now_ms, "since_ms": since_ms, "marks": shown, "left_out": len(found) - len(shown)}
 
 
 def _short(value: float) -> float:

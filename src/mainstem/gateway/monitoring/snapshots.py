@@ -30,6 +30,7 @@ UNITS: Final = {
     "disk_free_bytes": "bytes",
     "disk_free_percent": "%",
     "cpu_percent": "%",
+    "uptime_s": "s",
     "open_transaction_s": "s",
     "backup_lag_s": "s",
     "mirror_lag_s": "s",
@@ -64,6 +65,7 @@ _FAMILIES: Final = frozenset(
         "mainstem_mirror_topics_set_aside",
         "process_resident_memory_bytes",
         "process_cpu_seconds_total",
+        "process_start_time_seconds",
     }
 )
 _LINE: Final = re.compile(rb"^([a-z_]+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
@@ -195,6 +197,9 @@ def _gauges(snapshot: NodeSnapshot) -> Iterator[tuple[str, float]]:
         value = snapshot.metric(metric)
         if value is not None:
             yield series, value
+    uptime = _age_s(snapshot, "process_start_time_seconds")
+    if uptime is not None:
+        yield "node/uptime_s", uptime
     free = disk_free_percent(snapshot)
     if free is not None:
         yield "node/disk_free_percent", free

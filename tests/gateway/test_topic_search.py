@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -10,8 +13,9 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
-from mainstem.errors import InputError
+from mainstem.errors import InputError, UnavailableError, UnknownTopicError
 from mainstem.gateway.streams.search_conditions import SearchConditions
+from mainstem.gateway.streams.topic_search import SearchRange, TopicSearch, TopicSearches
 from mainstem.model import Record
 from tests.gateway.sse import Event, EventReader
 from tests.gateway.test_bad_input import is_problem
@@ -84,6 +88,64 @@ def test_what_cannot_be_searched_is_refused_before_a_stream_begins(api: httpx.Cl
     is_problem(api.get(address, params={"text": "x", "partition": 7}), 400, "partition 7")
     is_problem(api.get(address, params={"text": "x", "from": f"{topic}/0:99999"}), 416, "99999")
     is_problem(api.get("/topics/no-such-topic/search", params={"text": "x"}), 404, "no-such-topic")
+
+
+async def rest(search: TopicSearch) -> dict[str, Any]:
+    """The last event's document."""
+    blocks = [block async for block in search.events()]
+    search.close()
+    return dict(json.loads(blocks[-1].decode().partition("data: ")[2]))
+
+
+def test_a_new_search_of_a_client_ends_the_one_before(
+    session_log: Log, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainstem.gateway.streams.topic_search._STEP_BYTES", 1)  # a record a step
+    searches, conditions = TopicSearches(session_log), SearchConditions.parse("nowhere", None)
+    what = SearchRange(topic, "earliest", "latest", None, 100, 60.0)
+
+    async def run() -> None:
+        first, other = [await searches.start(what, conditions, client) for client in ("a", "b")]
+        begun = first.events()
+        await anext(begun)
+        second = await searches.start(what, conditions, "a")
+        assert searches.running == 2
+        last = [block async for block in begun][-1]
+        first.close()
+        assert (b'"reason":"replaced"' in last, searches.running) == (True, 2)
+        assert 0 < json.loads(last.partition(b"data: ")[2])["scanned"] < 301
+        assert [(await rest(each))["reason"] for each in (second, other)] == ["end", "end"]
+        assert searches.running == 0
+
+    asyncio.run(run())
+
+
+def test_a_client_that_has_a_search_may_begin_another_when_all_places_are_taken(session_log: Log, topic: str) -> None:
+    searches, conditions = TopicSearches(session_log), SearchConditions.parse("nowhere", None)
+    what = SearchRange(topic, "earliest", "latest", None, 100, 60.0)
+
+    async def run() -> None:
+        for client in (None, "a", "b", "c"):
+            await searches.start(what, conditions, client)
+        for client in (None, "d"):
+            with pytest.raises(UnavailableError, match="4 searches are running already"):
+                await searches.start(what, conditions, client)
+        again = await searches.start(what, conditions, "b")
+        assert (await rest(again))["reason"] == "end"
+        assert searches.running == 3
+        with pytest.raises(UnknownTopicError):
+            await searches.start(replace(what, topic="no-such-topic"), conditions, "c")
+        assert searches.running == 2
+
+    asyncio.run(run())
+
+
+def test_a_client_names_itself_in_few_signs_and_sees_how_many_searches_run(api: httpx.Client, topic: str) -> None:
+    address = f"/topics/{topic}/search"
+    for client in ("", "a b", "x" * 65):
+        is_problem(api.get(address, params={"text": "x", "client": client}), 400, "client")
+    answer = api.get(address, params={"text": "x", "client": "aZ_9-"})
+    assert (answer.status_code, answer.headers["mainstem-searches-running"]) == (200, "1")
 
 
 @pytest.mark.parametrize(

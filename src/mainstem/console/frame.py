@@ -96,6 +96,14 @@ class Page:
             copy.props('aria-label="Copy the code" title="Copy the code"')
             copy.on("click", js_handler="(event) => mainstem.copyForm(event)")
 
+    def list_request(self, asked: ConsoleRequest) -> None:
+        """Show a request among those of the page, for one that was asked in another form."""
+        self._remember(asked)
+
+    def on_leave(self, leave: Callable[[], None]) -> None:
+        """Call ``leave`` when the browser leaves the page, or its connection breaks."""
+        context.client.on_disconnect(leave)
+
     def every(self, refresh: Refresh, seconds: float = _REFRESH_S) -> None:
         """Refresh as soon as the browser is connected and every ``seconds``, for as long as it is."""
         ui.timer(seconds, lambda: self.guarded(refresh), immediate=True)

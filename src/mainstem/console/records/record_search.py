@@ -1,13 +1,16 @@
 """``RecordSearch``: the search bar of a topic's records: what to look for, since when, and how far it is.
 
 The page asks the gateway for a second of searching at a time, each from the position where the last one ended. So it
-shows how far it is, and Stop takes effect at once. A search belongs to its page: another one ends it. Used by one page.
+shows how far it is, and Stop takes effect at once. A search belongs to its page: another one ends it, and so does
+leaving the page. The page names itself to the gateway, so its searches have one place there. Used by one page.
 """
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import json
+import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -38,7 +41,9 @@ class RecordSearch:
         self._topic = topic
         self._begin = begin
         self._show = show
+        self._client_id = secrets.token_hex(8)
         self._search = 0
+        self._asking: asyncio.Future[Any] | None = None
         self._asked: Document = {}
         self._next = ""
         self._scanned = self._hits = self._kept_chars = 0
@@ -63,10 +68,13 @@ class RecordSearch:
                 self._download = ui.button("Download", on_click=self._save).props("flat dense no-caps")
             self._result = ui.element("div").props('aria-live="polite"')
         self._show_buttons(is_running=False)
+        page.on_leave(self.stop)
 
     def stop(self) -> None:
         """End the search that runs, if any."""
         self._search += 1
+        if self._asking is not None:
+            self._asking.cancel()
         self._show_buttons(is_running=False)
 
     async def _start(self) -> None:
@@ -84,18 +92,26 @@ class RecordSearch:
 
     async def _go_on(self) -> None:
         """Search on until there are some more hits, or the end, or another search."""
-        self._search += 1
+        self.stop()
         search, wanted = self._search, self._hits + _HITS_A_TIME
         self._result.clear()
         self._show_buttons(is_running=True)
         reason = ""
         while search == self._search and self._next and self._hits < wanted:
             query = {**self._asked, "from": self._next, "limit": wanted - self._hits, "timeout": _STEP_S}
+            if not self._scanned:
+                self._page.list_request(ConsoleRequest(self._path, query))
+            asked = ConsoleRequest(self._path, {**query, "client": self._client_id})
+            self._asking = asyncio.ensure_future(self._page.ask_quietly(asked))
             try:
-                answer = await self._page.ask(ConsoleRequest(self._path, query), is_listed=not self._scanned)
+                answer = await self._asking
                 if search != self._search:
                     return
                 reason = self._take(str(answer))
+            except asyncio.CancelledError:
+                if search == self._search:
+                    raise
+                return
             except GatewayError as error:
                 if search == self._search:
                     self._show_problem(error.title, error.detail)

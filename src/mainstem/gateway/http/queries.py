@@ -228,6 +228,12 @@ class SearchRecordsQuery(NoQuery):
     partition: int | None = Field(None, ge=0, le=2**31 - 1, description="only in this partition")
     limit: int = Field(100, ge=1, le=1_000, description="end after so many hits")
     timeout: float = Field(30.0, ge=0, le=120, description="end after so many seconds")
+    client: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9_-]{1,64}$",
+        description="a random id of the client: a new search with the same id ends the one before",
+        examples=["7f3a91c2"],
+    )
     on_damaged: OnDamaged = Field("stop", description=_ON_DAMAGED)
 
 

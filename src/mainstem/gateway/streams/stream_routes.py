@@ -49,7 +49,7 @@ def stream_router(log: Log, streams: Streams, topics: TopicStreams | None = None
         check_name(topic)
         conditions = SearchConditions.parse(query.text, query.where)
         what = SearchRange(topic, query.start, query.end, query.partition, query.limit, query.timeout, query.on_damaged)
-        found = await searches.start(what, conditions)
-        return EventStream(found.events(), streams, found.close)
+        found = await searches.start(what, conditions, query.client)
+        return EventStream(found.events(), streams, found.close, {"Mainstem-Searches-Running": str(searches.running)})
 
     return router

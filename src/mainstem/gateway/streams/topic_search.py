@@ -6,7 +6,8 @@
 3. The search ends at the end of the range, after ``limit`` hits, after its time, or after ``BYTES_MAX``. The last event
    says which, and the position where another search goes on: nothing is repeated or left out.
 
-Committed records only. For one event loop.
+A client that names itself has one search at a time: its next one ends the one before, which then has the reason
+``replaced``. Committed records only. For one event loop.
 """
 
 from __future__ import annotations
@@ -54,26 +55,34 @@ class TopicSearches:
         self._log = log
         self._encoded = encoded_records(log)
         self._workers = Workers(SEARCHES_MAX)
-        self._running = 0
+        self._running: set[TopicSearch] = set()
 
-    async def start(self, what: SearchRange, conditions: SearchConditions) -> TopicSearch:
-        """Begin a search; its ``events`` has to be called, and ``close`` after it.
+    @property
+    def running(self) -> int:
+        """How many searches run."""
+        return len(self._running)
+
+    async def start(self, what: SearchRange, conditions: SearchConditions, client: str | None = None) -> TopicSearch:
+        """Begin a search; its ``events`` has to be called, and ``close`` after it. It ends the one of the same client.
 
         Raises UnavailableError when too many run, UnknownTopicError, InputError, OffsetOutOfRangeError.
         """
-        if self._running >= SEARCHES_MAX:
+        for earlier in [each for each in self._running if client is not None and each.client == client]:
+            earlier.replace()
+        if len(self._running) >= SEARCHES_MAX:
             raise UnavailableError(f"{SEARCHES_MAX} searches are running already; try again later")
-        self._running += 1
+        search = TopicSearch(self, what, conditions, client)
+        self._running.add(search)
         try:
-            reader = await self._workers.run(self._reader, what)
+            search.open(await self._workers.run(self._reader, what))
         except BaseException:
-            self._running -= 1
+            search.close()
             raise
-        return TopicSearch(self, reader, what, conditions)
+        return search
 
-    def ended(self) -> None:
-        """A search has ended."""
-        self._running -= 1
+    def ended(self, search: TopicSearch) -> None:
+        """A search has ended; another one may begin. Idempotent."""
+        self._running.discard(search)
 
     async def step(self, search: TopicSearch) -> list[dict[str, Any]]:
         """The hits of the next step."""
@@ -94,14 +103,30 @@ class TopicSearch:
     """One search: how far it is. Its steps run one after the other."""
 
     def __init__(
-        self, searches: TopicSearches, reader: BoundedReader, what: SearchRange, conditions: SearchConditions
+        self, searches: TopicSearches, what: SearchRange, conditions: SearchConditions, client: str | None
     ) -> None:
+        self.client = client
         self._searches = searches
-        self._reader = reader
+        self._opened: BoundedReader | None = None
+        self._is_replaced = False
         self._what = what
         self._conditions = conditions
         self._scanned = self._bytes = self._hits = 0
         self._reason = ""
+
+    def open(self, reader: BoundedReader) -> None:
+        """Give the search its reader, before its first step."""
+        self._opened = reader
+
+    @property
+    def _reader(self) -> BoundedReader:
+        assert self._opened is not None
+        return self._opened
+
+    def replace(self) -> None:
+        """End the search after its running step: its client has begun another one, which may have its place."""
+        self._is_replaced = True
+        self.close()
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         """The blocks of the stream."""
@@ -111,7 +136,8 @@ class TopicSearch:
                 yield event(hit, name="hit")
             position = str(self._reader.position)
             so_far = {"scanned": self._scanned, "bytes": self._bytes, "hits": self._hits, "position": position}
-            reason = self._reason or ("time" if time.monotonic() >= until_s else "")
+            reason = self._reason or ("replaced" if self._is_replaced else "")
+            reason = reason or ("time" if time.monotonic() >= until_s else "")
             if reason:
                 yield event({**so_far, "reason": reason}, name="end", position=position)
                 return
@@ -119,7 +145,7 @@ class TopicSearch:
 
     def close(self) -> None:
         """Let another one begin."""
-        self._searches.ended()
+        self._searches.ended(self)
 
     def step(self, encoded: Any) -> list[dict[str, Any]]:
         """Read on for a moment; the hits. Blocking."""

@@ -190,4 +190,5 @@ def test_librdkafka_knows_every_option() -> None:
     from confluent_kafka import Producer
 
     values = {"security.protocol": "ssl", "ssl.endpoint.identification.algorithm": "https", "sasl.mechanism": "PLAIN"}
+    values["sasl.oauthbearer.method"] = "default"
     Producer({name: values.get(name, "") for name in OPTIONS if not name.endswith(("location", "mechanisms"))})

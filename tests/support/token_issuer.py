@@ -51,7 +51,7 @@ class TokenIssuer:
 
 @contextmanager
 def served(answer: Callable[[], tuple[int, bytes]]) -> Iterator[tuple[str, list[str]]]:
-    """An HTTP server on loopback: its address, and the paths that it was asked for."""
+    """An HTTP server on loopback: its address, and what it was asked for: paths; of a POST who asks, and the form."""
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -64,6 +64,11 @@ def served(answer: Callable[[], tuple[int, bytes]]) -> Iterator[tuple[str, list[
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            form = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            self.path = f"{self.headers['Authorization']} {form}"
+            self.do_GET()
 
         def log_message(self, *_: object) -> None:
             """Print nothing."""

@@ -11,6 +11,7 @@
 * ``admin``: for operators
 * ``wire``: the protocol over sockets
 * ``security``: TLS and SASL options
+* ``oauth_tokens``: tokens of OAUTHBEARER, from a file or an identity provider
 * ``failures``: error codes as errors
 * ``bench``: measures a log
 """

@@ -25,7 +25,7 @@ from mainstem.gateway.http.json_responses import json_response
 from mainstem.gateway.http.queries import NoQuery
 
 _THREADS_MAX: Final = 2
-_SECRETS: Final = frozenset({"sasl.password", "ssl.key.password"})
+_SECRETS: Final = frozenset({"sasl.password", "sasl.oauthbearer.client.secret", "ssl.key.password"})
 
 
 def config_router(log: Log, limits: GatewayLimits) -> Routes:

@@ -2,8 +2,8 @@
 
 A program that was written for Spark's own Kafka connector says ``kafka.sasl.jaas.config``, and has its files as
 ``kafka.ssl.truststore.location`` and ``kafka.ssl.keystore.location``; these are read where they mean a password (PLAIN,
-SCRAM) or a PEM file. Unsupported options (Kerberos, OAuth, a Java keystore) are refused with an alternative; so is an
-option that would have no effect.
+SCRAM) or a PEM file. Unsupported options (Kerberos, a Java keystore) are refused with an alternative; so is an option
+that would have no effect.
 
 Without any of these options, the driver uses the environment and sends the result to the tasks with the other options,
 so that a worker on another machine needs no variables. No message repeats a secret. Pure, except that it reads a
@@ -110,7 +110,7 @@ def _jaas(text: str, mechanism: str) -> dict[str, str]:
     if start is None or module not in ("PlainLoginModule", "ScramLoginModule"):
         raise ConfigError(
             f"option {_JAAS}: {module or 'no login module'}, where PlainLoginModule and ScramLoginModule (a user and a "
-            "password) are taken"
+            "password) are taken; OAUTHBEARER has options kafka.sasl.oauthbearer.…"
         )
     settings = _settings(text, start.end())
     if not settings.get("username") or not settings.get("password"):

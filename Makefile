@@ -74,6 +74,10 @@ tree-fsck: $(READY) ## Let Tessera's fsck check a verifiable topic of a million 
 capture-kills: $(READY) ## Kill a capture of PostgreSQL 1,000 times, and see that nothing is lost or twice (ARGS="--kills 100")
 	@exec $(BIN)/python -m tests.postgres.killed $(ARGS)
 
+.PHONY: witness
+witness: ## Compile litewitness, the witness that a test of verifiable topics starts (half a minute, once; needs Go)
+	@scripts/setup-witness
+
 .PHONY: s3-server
 s3-server: ## Compile versitygw, the S3 server that the tests of backups start (minutes, once; needs Go)
 	@scripts/setup-s3-server

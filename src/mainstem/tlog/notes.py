@@ -152,7 +152,7 @@ def sign_note(text: bytes, keys: Iterable[SigningKey]) -> bytes:
 
 def open_note(note: bytes, keys: Sequence[VerifierKey]) -> Note:
     """The text of a note that at least one of ``keys`` has signed. Raises ProofError."""
-    text, signatures = _split(note)
+    text, signatures = split_note(note)
     known = {(key.name, key.key_id): key for key in keys}
     signers = []
     for name, key_id, signature in signatures:
@@ -168,7 +168,8 @@ def open_note(note: bytes, keys: Sequence[VerifierKey]) -> Note:
     return Note(text, tuple(signers))
 
 
-def _split(note: bytes) -> tuple[bytes, list[tuple[str, bytes, bytes]]]:
+def split_note(note: bytes) -> tuple[bytes, list[tuple[str, bytes, bytes]]]:
+    """The text, and of each signature the name, the key id and the bytes; none is verified. Raises ProofError."""
     text, separator, lines = note.rpartition(b"\n\n")
     try:
         decoded = note.decode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
@@ -16,12 +16,14 @@ from mainstem.exit_codes import DONE, NO
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
+    from mainstem.client.read.witnesses import Witness
+    from mainstem.tlog.cosignatures import WitnessKey
     from mainstem.tlog.notes import VerifierKey
 
 _TARGET: Final = re.compile(r"([^/]+)/(\d{1,10})(?::(\d{1,18}))?")
 
 
-def prove(
+def prove(  # noqa: PLR0913 - a command's options are its parameters
     target: Annotated[
         str | None,
         typer.Argument(metavar="TOPIC/PARTITION[:OFFSET]", help="A record; without OFFSET the partition's checkpoint."),
@@ -43,33 +45,52 @@ def prove(
         list[str] | None,
         typer.Option("--key", metavar="KEY", help="A public key that is trusted (mainstem keys show); repeatable."),
     ] = None,
+    witness: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--witness",
+            metavar="'KEY URL'",
+            help="A witness that cosigns the checkpoint; repeatable. With --verify its key, which must have cosigned.",
+        ),
+    ] = None,
+    quorum: Annotated[
+        int | None, typer.Option("--quorum", metavar="N", min=1, help="So many witnesses are enough; default: all.")
+    ] = None,
     bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
     json: options.Json = False,
 ) -> int:
     """Prove that a record is in the history, and that the history only grew. Exit code 5: the proof does not hold."""
     if verify is not None:
         if target is not None or since is not None or output is not None:
-            raise InputError("--verify takes a file and --key alone: it asks no server")
-        return _verify(verify, _keys(key), as_json=json)
-    if target is None:
-        raise InputError("name a record to prove, as TOPIC/PARTITION:OFFSET, or a file with --verify")
-    match = _TARGET.fullmatch(target)
-    if match is None:
-        raise InputError(f"invalid record {target[:100]!r}: use TOPIC/PARTITION:OFFSET, such as ledger/0:4711")
-    topic, partition = match[1], int(match[2])
+            raise InputError("--verify takes a file, --key and --witness alone: it asks no server")
+        return _verify(verify, _keys(key), _Cosigners.of_keys(witness, quorum), as_json=json)
+    (topic, partition, offset), witnesses = _place(target), _witnesses(witness, quorum)
+    if since is not None and witnesses:
+        raise InputError("--since takes no --witness: ask the witness for a new checkpoint first")
     with connect(bootstrap) as log:
         if since is not None:
             return _show_continues(log, topic, partition, since, _keys(key), output)
-        if match[3] is None:
-            _write(output, log.tree(topic, partition).checkpoint())
+        reader = log.tree(topic, partition)
+        if offset is None:
+            _write(output, reader.cosigned(witnesses, quorum) if witnesses else reader.checkpoint())
             return DONE
-        proof = log.tree(topic, partition).prove(int(match[3]), with_batch=not without_batch)
+        proof = reader.prove(offset, with_batch=not without_batch, witnesses=witnesses, quorum=quorum)
     if key is not None:
         proof.verify(_keys(key))
     if not proof.batch and not without_batch:
         note("the record batch was removed or compacted: the proof shows its hash alone")
     _write(output, proof.encode())
     return DONE
+
+
+def _place(target: str | None) -> tuple[str, int, int | None]:
+    """Topic, partition and offset, None for the partition as a whole. Raises InputError."""
+    if target is None:
+        raise InputError("name a record to prove, as TOPIC/PARTITION:OFFSET, or a file with --verify")
+    match = _TARGET.fullmatch(target)
+    if match is None:
+        raise InputError(f"invalid record {target[:100]!r}: use TOPIC/PARTITION:OFFSET, such as ledger/0:4711")
+    return match[1], int(match[2]), None if match[3] is None else int(match[3])
 
 
 def _keys(texts: list[str] | None) -> list[VerifierKey]:
@@ -80,13 +101,44 @@ def _keys(texts: list[str] | None) -> list[VerifierKey]:
     return [parse_verifier_key(text) for text in texts]
 
 
-def _verify(path: Path, keys: list[VerifierKey], *, as_json: bool) -> int:
+class _Cosigners(NamedTuple):
+    """The witnesses of which ``quorum`` must have cosigned."""
+
+    keys: list[WitnessKey]
+    quorum: int
+
+    @classmethod
+    def of_keys(cls, texts: list[str] | None, quorum: int | None) -> _Cosigners:
+        """Those of ``--witness``; a URL beside the key is passed over. Raises InputError, ConfigError."""
+        from mainstem.tlog.cosignatures import parse_witness_key
+
+        keys = [parse_witness_key(text.partition(" ")[0]) for text in texts or ()]
+        _check_quorum(len(set(keys)), quorum)
+        return cls(keys, len(set(keys)) if quorum is None else quorum)
+
+
+def _witnesses(texts: list[str] | None, quorum: int | None) -> list[Witness]:
+    from mainstem.client.read.witnesses import parse_witness
+
+    found = [parse_witness(text) for text in texts or ()]
+    _check_quorum(len({each.key for each in found}), quorum)
+    return found
+
+
+def _check_quorum(count: int, quorum: int | None) -> None:
+    if quorum is not None and quorum > count:
+        raise InputError(f"--quorum {quorum} needs as many witnesses; --witness names {count}")
+
+
+def _verify(path: Path, keys: list[VerifierKey], cosigners: _Cosigners, *, as_json: bool) -> int:
     """Print what the file shows; of a checkpoint its size, of a proof the batch."""
     from mainstem.tlog.checkpoints import open_checkpoint
+    from mainstem.tlog.cosignatures import require_cosigned
     from mainstem.tlog.proofs import decode_proof, is_proof
 
     data = path.read_bytes()
     try:
+        require_cosigned(decode_proof(data).checkpoint if is_proof(data) else data, cosigners.keys, cosigners.quorum)
         if is_proof(data):
             verified = decode_proof(data).verify(keys)
             leaf, checkpoint = verified.leaf, verified.checkpoint
@@ -107,7 +159,8 @@ def _verify(path: Path, keys: list[VerifierKey], *, as_json: bool) -> int:
     if as_json:
         out_json({"valid": True, "origin": checkpoint.origin, "size": checkpoint.size, **found})
     else:
-        out(f"valid: {text}")
+        by = f"; cosigned by {cosigners.quorum} of the witnesses at least" if cosigners.keys else ""
+        out(f"valid: {text}{by}")
     return DONE
 
 

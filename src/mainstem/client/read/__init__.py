@@ -5,5 +5,6 @@
 * ``time_search``: the first record at or after a time
 * ``key_reader``: the records of one key
 * ``tree_reader``: checkpoints, tiles and proofs of verifiable topics
+* ``witnesses``: asks witnesses to cosign a checkpoint
 * ``decoding``: records from fetched bytes
 """

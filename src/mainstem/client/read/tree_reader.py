@@ -6,9 +6,11 @@ left to the caller, who has the key. Safe from any thread.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from mainstem.client.failures import error_of
+from mainstem.client.read.witnesses import Witness, cosigned
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.connection.pool import Pool
 from mainstem.errors import (
@@ -47,6 +49,18 @@ class TreeReader:
         """
         return self._ask(path=CHECKPOINT).data
 
+    def cosigned(self, witnesses: Sequence[Witness], quorum: int | None = None) -> bytes:
+        """The checkpoint, cosigned by ``quorum`` of the witnesses, or by all of them.
+
+        Raises UnavailableError (too few of them cosign), ProofError (a witness has seen another history), and as
+        ``checkpoint``.
+        """
+        note = self.checkpoint()
+        size = unverified_checkpoint(note).size
+        tree = TileTree(size, self.tile)
+        needed = len(witnesses) if quorum is None else quorum
+        return cosigned(note, witnesses, needed, lambda old_size: consistency_proof(old_size, size, tree.node))
+
     def checkpoint_covering(self, offset: int) -> bytes:
         """A signed checkpoint whose tree has every batch before ``offset``.
 
@@ -66,16 +80,24 @@ class TreeReader:
         """The bytes of a tile or a bundle."""
         return self.resource(tile.path)
 
-    def prove(self, offset: int, *, with_batch: bool = True) -> BatchProof:
+    def prove(
+        self,
+        offset: int,
+        *,
+        with_batch: bool = True,
+        witnesses: Sequence[Witness] = (),
+        quorum: int | None = None,
+    ) -> BatchProof:
         """The proof that the batch which holds ``offset`` is in the history; ``encode`` makes a file of it.
 
         The node's public key is enough to verify it: ``proof.verify([key])``, or ``mainstem prove --verify``. Without
-        ``with_batch``, and where the batch was removed or compacted, the proof has only the batch's hash.
+        ``with_batch``, and where the batch was removed or compacted, the proof has only the batch's hash. With
+        ``witnesses`` its checkpoint is cosigned, as of ``cosigned``.
 
         Raises OffsetOutOfRangeError (no batch with this offset was written), ProofError (what the log says does not fit
         together: its history was changed), and as ``checkpoint``.
         """
-        note = self.checkpoint()
+        note = self.cosigned(witnesses, quorum) if witnesses else self.checkpoint()
         checkpoint = unverified_checkpoint(note)
         found = self._ask(offset=offset)
         if found.leaf_index < 0 or not _holds(decode_leaf(found.data), offset):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
-from mainstem.protocol.schema import Message, Struct, array, bytestring, int8, int32, int64, nested, string, uuid_
+from mainstem.protocol.schema import Message, Struct, array, int8, int32, int64, string, uuid_
 
 
 class ConsumerGroupMetadataKey(Message, key=3, versions="0"):
@@ -26,21 +26,9 @@ class ConsumerGroupMemberMetadataKey(Message, key=5, versions="0"):
     member_id: str = string()
 
 
-class ClassicProtocol(Struct):
-    """ClassicProtocol: a protocol that a member of the classic protocol supports, and its subscription."""
-
-    name: str = string()
-    metadata: bytes = bytestring()
-
-
-class ClassicMemberMetadata(Struct):
-    """ClassicMemberMetadata: of a member that speaks the classic protocol."""
-
-    session_timeout_ms: int = int32()
-    supported_protocols: Sequence[ClassicProtocol] = array(ClassicProtocol)
-
-
 class ConsumerGroupMemberMetadataValue(Message, key=5, versions="0", flexible="0+"):
+    """ConsumerGroupMemberMetadataValue, without the tag that members of the classic protocol have."""
+
     instance_id: str | None = string(nullable="0+")
     rack_id: str | None = string(nullable="0+")
     client_id: str = string()
@@ -49,9 +37,6 @@ class ConsumerGroupMemberMetadataValue(Message, key=5, versions="0", flexible="0
     subscribed_topic_regex: str | None = string(nullable="0+")
     rebalance_timeout_ms: int = int32(default=-1)
     server_assignor: str | None = string(nullable="0+")
-    classic_member_metadata: ClassicMemberMetadata | None = nested(
-        ClassicMemberMetadata, default=None, nullable="0+", tag=0
-    )
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message, key=6, versions="0"):

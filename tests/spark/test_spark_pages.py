@@ -10,10 +10,13 @@ import pytest
 
 import mainstem as ms
 from mainstem.client.log import Log
+from mainstem.errors import MainstemError
+from mainstem.lake.reading import read_lake
 from mainstem.pipelines.app import App
 from mainstem.spark.runner import Runner
 from tests.examples.serving import serving
 from tests.house.test_docs_run import run_page
+from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,6 +55,7 @@ def test_the_pages_run(spark: SparkSession, tmp_path: Path) -> None:
             log.append("orders", {"id": "o1", "total": 9.5}, key="o1")
             position = log.append("flights", _LATE, key="late")
             ms.views(gateway)["flights-lake"].sql("SELECT 1", at_least=position, timeout=60)
+            eventually(lambda: _has_records(views / "flights-lake"), "the lake's files have the flight")
             for page in FORMAT_PAGES:
                 run_page(page, log, gateway, _places(log, gateway, tmp_path))
         finally:
@@ -70,6 +74,13 @@ def _places(log: Log, gateway: str, directory: Path) -> dict[str, str]:
         "checkpoints/": f"{directory}/streams/",
         'ms.spark.table("flights")': f'ms.spark.table("flights", gateway={gateway!r}, bootstrap={log.bootstrap!r})',
     }
+
+
+def _has_records(lake: Path) -> bool:
+    try:
+        return bool(read_lake(lake).files)
+    except MainstemError:
+        return False  # nothing is committed yet
 
 
 def _end_streams(spark: SparkSession) -> None:

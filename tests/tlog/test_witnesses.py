@@ -164,6 +164,8 @@ def test_a_quorum_is_enough_and_a_witness_that_is_away_is_named(log: Log, key: S
     with witness.answering(spec.answer) as url:
         with pytest.raises(UnavailableError, match=r"1 of 2 witnesses .* gone.example does not answer"):
             log.tree(TOPIC, 0).cosigned([spec.at(url), away])
+        with pytest.raises(UnavailableError, match="1 of 2 witnesses"):
+            log.tree(TOPIC, 0).cosigned([spec.at(url), spec.at(url)], quorum=2)
         note = log.tree(TOPIC, 0).cosigned([spec.at(url), away], quorum=1)
     keys = [spec.at(url).key, away.key]
     require_cosigned(note, keys, 1)

@@ -58,8 +58,9 @@ class TreeReader:
         note = self.checkpoint()
         size = unverified_checkpoint(note).size
         tree = TileTree(size, self.tile)
-        needed = len(witnesses) if quorum is None else quorum
-        return cosigned(note, witnesses, needed, lambda old_size: consistency_proof(old_size, size, tree.node))
+        distinct = list({witness.key: witness for witness in witnesses}.values())
+        needed = len(distinct) if quorum is None else quorum
+        return cosigned(note, distinct, needed, lambda old_size: consistency_proof(old_size, size, tree.node))
 
     def checkpoint_covering(self, offset: int) -> bytes:
         """A signed checkpoint whose tree has every batch before ``offset``.

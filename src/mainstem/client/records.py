@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from mainstem.client.values import key_bytes, value_bytes
 from mainstem.model import Headers, Record
+from mainstem.tracing.spans import SendSpan
 
 HeadersLike: TypeAlias = Iterable[tuple[str, Any]] | Mapping[str, Any]
 
@@ -65,3 +66,10 @@ def encoded_headers(headers: HeadersLike) -> Headers:
     """Header names with their values in bytes, in order; a name may occur several times."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     return tuple((name, value_bytes(value)) for name, value in pairs)
+
+
+def traced(records: Iterable[EncodedRecord], span: SendSpan | None) -> Iterable[EncodedRecord]:
+    """The records with the headers of the trace that ``span`` belongs to."""
+    if span is None:
+        return records
+    return (replace(record, headers=span.headers(record.headers)) for record in records)

@@ -40,12 +40,14 @@ def _run(app: App, arguments: argparse.Namespace) -> None:
     try:
         from mainstem.spark.runner import Runner  # loads pyspark, when it is clear that there is something to run
         from mainstem.spark.startup.java import end_java
+        from mainstem.tracing.export import export_traces
     except ModuleNotFoundError as error:
         raise MissingDependencyError(f"{error.name} is not installed; run: pip install 'mainstem[spark]'") from error
     changed = Choices.parse(arguments.changed)
     places = {"master": arguments.master, "checkpoints": arguments.checkpoints}
     os.environ["MAINSTEM_BOOTSTRAP"] = arguments.bootstrap  # where functions of micro-batches find the log
     runner = Runner(app, arguments.bootstrap, changed=changed, **places)
+    export_traces("mainstem-pipelines")
     _stop_on_signals(runner.stop)
     if arguments.stop_with_parent:
         threading.Thread(target=_stop_at_end_of_input, args=(runner.stop,), daemon=True).start()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mainstem.client.append.append_options import AppendOptions, TopicFeatures, option_headers
 from mainstem.client.append.session import AppendSession
 from mainstem.client.append.transaction import Transaction, TransactionSession
-from mainstem.client.records import EncodedRecord
+from mainstem.client.records import EncodedRecord, traced
 from mainstem.client.security import Security
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.cluster.topics import topic_configs
@@ -36,6 +36,7 @@ from mainstem.errors import (
 from mainstem.model import Position
 from mainstem.record.append_headers import IDEMPOTENCY_KEY
 from mainstem.record.partitioner import partition_for
+from mainstem.tracing.spans import sending
 
 if TYPE_CHECKING:
     from mainstem.client.append.producer import BulkProducer
@@ -84,8 +85,11 @@ class Appender:
 
     def append_at_once(self, topic: str, records: Iterable[EncodedRecord]) -> Position:
         """Append a few records, with the least latency."""
-        with self._explaining(topic), self._sessions.borrow() as session:
-            return session.append(topic, records)
+        with sending(topic) as span, self._explaining(topic), self._sessions.borrow() as session:
+            position = session.append(topic, traced(records, span))
+            if span is not None:
+                span.landed(position)
+            return position
 
     def append_with_options(self, topic: str, record: EncodedRecord, options: AppendOptions) -> Position:
         """Append one record under conditions, or with an idempotency key: ``options`` names them.
@@ -118,21 +122,24 @@ class Appender:
         """Append many records, in few batches; memory is bounded."""
         from mainstem.client.append.producer import Appended
 
-        with self._explaining(topic):
+        with sending(topic) as span, self._explaining(topic):
             producer, appended = self._producer(self._limit_bytes(topic)), Appended()
             try:
-                for number, record in enumerate(records, 1):
+                for number, record in enumerate(traced(records, span), 1):
                     producer.send(topic, record, appended)
                     if number % _SERVE_EVERY == 0:
                         producer.serve()
                         if appended.error is not None:
                             break
-                return producer.wait(appended, topic)
+                position = producer.wait(appended, topic)
             except MainstemError as error:
                 self._drop_broken(producer)
                 if isinstance(error, LogUnavailableError):  # librdkafka does not tell what it had sent
                     raise OutcomeUnknownError(f"it is not known which records were appended: {error}") from error
                 raise
+            if span is not None:
+                span.landed(position)
+            return position
 
     def transaction(self, transactional_id: str | None, timeout_s: float) -> Transaction:
         """A transaction that has not begun. Without an id it uses a generated, unique one, also for the next."""

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Final
 
-from mainstem.client.records import EncodedRecord, HeadersLike, encoded, encoded_headers
+from mainstem.client.records import EncodedRecord, HeadersLike, encoded, encoded_headers, traced
 from mainstem.client.values import key_bytes, value_bytes
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.produce.producers import BatchStamps
@@ -27,6 +27,7 @@ from mainstem.errors import InputError, LogUnavailableError, MainstemError, Reco
 from mainstem.model import Position, TopicPartition
 from mainstem.record.partitioner import partition_for
 from mainstem.record.writer import NewRecord, build_batch
+from mainstem.tracing.spans import sending
 
 _BATCH_BYTES: Final = 256 * 1024
 _GATHERED_BYTES: Final = 4 * 1024 * 1024
@@ -135,9 +136,9 @@ class Transaction:
 
     def _append(self, topic: str, records: Iterable[EncodedRecord]) -> None:
         session = self._open()
-        with self._explaining(topic):
+        with sending(topic, "create") as span, self._explaining(topic):
             count, now_ms = session.client.partition_count(topic), session.clock.time_ms()
-            for record in records:
+            for record in traced(records, span):
                 number = record.partition
                 if number is None:
                     number = int(self._keyless * count) if record.key is None else partition_for(record.key, count)

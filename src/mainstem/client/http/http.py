@@ -18,6 +18,7 @@ from urllib.parse import urlencode, urlsplit
 from mainstem.client.values import json_text
 from mainstem.errors import ConfigError, FrameError, LogUnavailableError, QueryError
 from mainstem.problems import error_from_problem
+from mainstem.tracing.spans import request_headers
 
 TOKEN_VARIABLE: Final = "MAINSTEM_TOKEN"
 _TIMEOUT_S: Final = 30.0
@@ -90,7 +91,7 @@ class JsonHttp:
         self, method: str, target: str, body: Any, timeout_s: float, more: Mapping[str, str]
     ) -> tuple[int, bytes]:
         data = None if body is None else json_text(body).encode()
-        headers = {"Accept": "application/json", **self._authorization, **more}
+        headers = {"Accept": "application/json", **request_headers(), **self._authorization, **more}
         if data is not None:
             headers["Content-Type"] = "application/json"
         is_kept = getattr(self._local, "connection", None) is not None

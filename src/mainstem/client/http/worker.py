@@ -38,6 +38,7 @@ from mainstem.client.http.request_reply import CORRELATION_ID, ERROR, REPLY_TOPI
 from mainstem.client.records import EncodedRecord, NewRecord, encoded
 from mainstem.errors import RecordTooLargeError
 from mainstem.model import Record
+from mainstem.tracing.spans import current_trace, processing, with_trace
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
@@ -224,15 +225,23 @@ class Worker:
 
     def _reply(self, message: Message) -> EncodedRecord:
         correlation = _headers(message)[CORRELATION_ID] or b""
-        try:
-            answer = self._function(_record(message))
-            reply = encoded(answer if isinstance(answer, NewRecord) else NewRecord(answer))
-            if reply.size_bytes > _REPLY_BYTES_MAX:
-                raise RecordTooLargeError(f"the reply has {reply.size_bytes} bytes, {_REPLY_BYTES_MAX} are allowed")
-        except Exception as error:  # noqa: BLE001  # whatever it is, the asker is to hear of it
-            reply = EncodedRecord(None, None, ((ERROR, error_text(error).encode()),))
-        copied = tuple(pair for pair in reply.headers if pair[0] != CORRELATION_ID)
-        return EncodedRecord(reply.value, correlation, (*copied, (CORRELATION_ID, correlation)))
+        with processing(record := _record(message), group=self.group) as span:
+            try:
+                reply = self._answer(record)
+            except Exception as error:  # noqa: BLE001  # whatever it is, the asker is to hear of it
+                reply = EncodedRecord(None, None, ((ERROR, error_text(error).encode()),))
+                if span is not None:
+                    span.record_exception(error)
+            copied = tuple(pair for pair in reply.headers if pair[0] != CORRELATION_ID)
+            headers = with_trace(copied, current_trace())
+        return EncodedRecord(reply.value, correlation, (*headers, (CORRELATION_ID, correlation)))
+
+    def _answer(self, request: Record) -> EncodedRecord:
+        answer = self._function(request)
+        reply = encoded(answer if isinstance(answer, NewRecord) else NewRecord(answer))
+        if reply.size_bytes > _REPLY_BYTES_MAX:
+            raise RecordTooLargeError(f"the reply has {reply.size_bytes} bytes, {_REPLY_BYTES_MAX} are allowed")
+        return reply
 
 
 def _headers(message: Message) -> dict[str, bytes | None]:

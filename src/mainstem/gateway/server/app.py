@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from fastapi import FastAPI
+from fastapi.telemetry import TelemetryConfig
 
 import mainstem
 from mainstem.client.log import Log
@@ -45,6 +46,14 @@ from mainstem.gateway.topics.tree_routes import tree_router
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.gateway.views.view_routes import view_router
 from mainstem.schemas_topic.records import SCHEMAS_TOPIC
+
+_TELEMETRY: Final[TelemetryConfig] = {
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "auto_configure": False,
+}
+"""A span for each request, if the process exports spans (``tracing.export``). Metrics are at ``/metrics``."""
 
 
 def create_app(
@@ -133,6 +142,7 @@ def assemble(
         redoc_url=None,
         lifespan=lifespan,
         redirect_slashes=False,
+        telemetry=_TELEMETRY,
     )
     app.state.streams = streams
     for router in routers:

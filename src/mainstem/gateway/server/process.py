@@ -84,7 +84,9 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
     from mainstem.gateway.server.app import create_app, create_registry_app
     from mainstem.gateway.server.front_page import add_front_page
     from mainstem.gateway.views.forwarding import ForwardingBackend
+    from mainstem.tracing.export import export_traces
 
+    export_traces("mainstem-registry" if options.registry else "mainstem-gateway")
     host = parse_address(options.http).host
     names = LOOPBACK_NAMES | {host} if is_loopback(host) else None
     tokens = TokenFile(options.tokens) if options.tokens is not None else None

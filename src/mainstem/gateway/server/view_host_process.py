@@ -66,10 +66,12 @@ def run(options: argparse.Namespace) -> None:
 
     from mainstem.gateway.server.host_app import create_host_app
     from mainstem.gateway.server.serving import listen_unix, serve, stop_with_parent
+    from mainstem.tracing.export import export_traces
     from mainstem.views.host.host import ViewHost
     from mainstem.views.stores.sql.query_process import interrupt_queries
 
     raise_open_files_limit()
+    export_traces("mainstem-views")
     listening = listen_unix(options.socket)
     if options.stop_with_parent:
         stop_with_parent()

@@ -29,6 +29,7 @@ from mainstem.gateway.http.unix_http import UnixHttp
 from mainstem.gateway.streams.event_stream import EventStream, Streams
 from mainstem.gateway.views.backend import Work
 from mainstem.model import Position
+from mainstem.tracing.spans import request_headers
 from mainstem.views.subscriptions.change_rows import WatchRequest
 
 _CONNECTIONS_MAX = 512
@@ -191,6 +192,7 @@ async def _sent_on(client: UnixHttp, http: Request) -> aiohttp.ClientResponse:
     """The host's answer to the request, as it came."""
     target = http.scope["raw_path"] + _question_mark(http.scope["query_string"])
     headers = {name: value for name in _PASSED_ON if (value := http.headers.get(name)) is not None}
+    headers |= request_headers()
     headers |= added_headers(grants_of(http.scope), token_name(http.scope))
     return await client.send(http.method, target.decode("latin-1"), headers, await http.body())
 

@@ -3,6 +3,7 @@
 * ``query``: what all queries share: inputs, checkpoint, start, progress
 * ``pipeline_query``: a pipeline with outputs
 * ``batch_function``: a pipeline with ``foreach_batch``
+* ``batch_traces``: OpenTelemetry's span of each micro-batch
 * ``query_keeper``: starts a query again after a failure
 * ``command_follower``: an operator's commands to the pipelines
 * ``query_watch``: a running query's progress as the pipeline's state

@@ -23,6 +23,7 @@ from mainstem.spark.checkpoints.checkpoint import last_planned, query_id
 from mainstem.spark.checkpoints.nulled_values import NulledValues
 from mainstem.spark.checkpoints.progress_log import ProgressLog
 from mainstem.spark.options.options import BOOTSTRAP, LogOptions
+from mainstem.spark.queries.batch_traces import traced_batch
 from mainstem.spark.queries.frames import formats, stream, table
 from mainstem.spark.queries.input_watermarks import InputWatermarks
 from mainstem.spark.sink.sink_run import StepObserver, ignore_step
@@ -97,7 +98,8 @@ class Query(ABC):
     def _write_and_advance(self, frame: DataFrame, batch_id: int) -> None:
         self.current_batch = batch_id
         try:
-            self.write(frame, batch_id)
+            with traced_batch(self.pipeline.name, batch_id, self._log, self._progress):
+                self.write(frame, batch_id)
         finally:
             self.current_batch = None
         self._watermarks.advance(query_id(self._place.checkpoint))

@@ -7,5 +7,6 @@
 * ``coverage``: the source positions that a view's position covers
 * ``end_samples``: bounded staleness
 * ``open_transactions``: the open transactions that hold a reader back
+* ``trace_headers``: the headers by which records name their traces
 * ``topic_identity``: whether a topic is still the one that a position belongs to
 """

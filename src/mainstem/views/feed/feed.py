@@ -37,11 +37,13 @@ from mainstem.errors import (
     UnknownTopicError,
     ViewStoppedError,
 )
-from mainstem.model import OnDamaged, Position, TopicPartition
+from mainstem.model import Headers, OnDamaged, Position, TopicPartition
 from mainstem.record.arrow_columns import schema_of
 from mainstem.record.arrow_decode import decode
+from mainstem.tracing.spans import header_names
 from mainstem.views.feed.batch_scan import scan_batches
 from mainstem.views.feed.topic_identity import advanced, check_epochs, check_topic_id
+from mainstem.views.feed.trace_headers import trace_headers
 from mainstem.views.stores.store import APPLY_COLUMNS, Bookmark, ValuesAsJson
 
 FETCH_BYTES = 16 << 20
@@ -62,6 +64,8 @@ class FeedStep:
     damaged: tuple[DamagedRecordsError, ...] = ()
     offsets: int = 0
     """How many offsets of the log the step covers."""
+    trace_headers: tuple[Headers, ...] = ()
+    """Headers that name the traces of records of the step, of some of them where there are many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,7 @@ class Feed:
         self._until = until
         self._columns = columns
         self._values: ValuesAsJson | None = None
+        self._trace_names: frozenset[str] = frozenset()
         self._fetch_bytes = fetch_bytes
         self._losses = losses
         self._damaged: list[DamagedRecordsError] = []
@@ -120,6 +125,11 @@ class Feed:
     def reading(self, values: ValuesAsJson | None) -> Feed:
         """This feed, reading encoded values so; before its first step."""
         self._values = values
+        return self
+
+    def with_traces(self) -> Feed:
+        """This feed, telling the traces of its records if this process traces; before its first step."""
+        self._trace_names = header_names()
         return self
 
     @property
@@ -174,18 +184,19 @@ class Feed:
         self._bookmark = bookmark
         damaged, self._damaged = tuple(self._damaged), []
         offsets = sum(self._offsets[tp] - offset for tp, offset in before.items())
-        return FeedStep(self._as_json(_concat(arrow_batches, self._decoded_columns)), bookmark, damaged, offsets)
+        decoded = _concat(arrow_batches, self._decoded_columns)
+        traces = trace_headers(decoded, self._trace_names) if self._trace_names else ()
+        return FeedStep(self._for_store(decoded), bookmark, damaged, offsets, traces)
 
-    def _as_json(self, arrow_batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self._values is None:
-            return arrow_batch
-        read = self._values.as_json(arrow_batch)
-        return read if "headers" in self._columns else read.drop_columns(["headers"])
+    def _for_store(self, decoded: pa.RecordBatch) -> pa.RecordBatch:
+        read = decoded if self._values is None else self._values.as_json(decoded)
+        return read if self._decoded_columns == self._columns else read.drop_columns(["headers"])
 
     @property
     def _decoded_columns(self) -> frozenset[str]:
-        """A schema's id may be in a header."""
-        return self._columns if self._values is None else self._columns | {"headers"}
+        """A schema's id may be in a header, and a trace."""
+        needs_headers = self._values is not None or self._trace_names
+        return self._columns | {"headers"} if needs_headers else self._columns
 
     def look_at_end(self) -> None:
         """Learn where the log ends, without a step. Raises LogUnavailableError."""

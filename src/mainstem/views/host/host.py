@@ -34,6 +34,7 @@ from mainstem.errors import (
 from mainstem.model import DATABASE_TOPIC_PREFIX, MIRROR_OF, Position
 from mainstem.pipelines.definitions import CapturedTables, Pipeline
 from mainstem.pipelines.definitions import View as ViewDefinition
+from mainstem.tracing.spans import inside
 from mainstem.views.feed.coverage import Coverage, Hop, Wait
 from mainstem.views.feed.end_samples import EndSamples, committed_ends
 from mainstem.views.feed.open_transactions import holding_back
@@ -269,7 +270,7 @@ class ViewHost:
             return
         self._refuse_beyond_the_end(options.at_least or Position())
         covered = self._coverage.covers(view.topic, view.position)
-        with self._waited.waiting(view.name, options.reader, wait.at_least, covered):
+        with self._waited.waiting(view.name, options.reader, wait.at_least, covered), inside(f"wait {view.name}", {}):
             while not wait.is_reached(view.position):
                 view.refuse_if_stopped()
                 remaining_s = deadline_s - self._clock.monotonic_s()

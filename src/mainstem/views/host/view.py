@@ -452,13 +452,17 @@ class HostedView:
             if serves:
                 store.serve()
             snapshots = StoreSnapshots(snapshots_path(path), self._context.snapshot_every)
-            feed = Feed(
-                client,
-                self.topic,
-                store.bookmark,
-                columns=definition.reads,
-                losses=LossPolicy(definition.kind.deletes_rows, definition.on_damaged),
-            ).reading(definition.values)
+            feed = (
+                Feed(
+                    client,
+                    self.topic,
+                    store.bookmark,
+                    columns=definition.reads,
+                    losses=LossPolicy(definition.kind.deletes_rows, definition.on_damaged),
+                )
+                .reading(definition.values)
+                .with_traces()
+            )
         except BaseException as error:
             client.close()
             store.close()

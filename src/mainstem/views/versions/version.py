@@ -9,14 +9,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
 from mainstem.errors import DamagedRecordsError, LogUnavailableError, ViewStoppedError
 from mainstem.model import Position
+from mainstem.tracing.spans import links_to, processing_many
 from mainstem.views.feed.feed import Feed, FeedStep
 from mainstem.views.past.historical_stores import HistoricalStores
 from mainstem.views.status import PastMoment, ViewPast
@@ -24,6 +25,7 @@ from mainstem.views.stores.store import Poison, StoreDefinition, StoreUnavailabl
 from mainstem.views.stores.store_snapshots import StoreSnapshots
 from mainstem.views.versions.versions import made_ms, modified_ms, origin_of
 
+_POSITION_CHARS: Final = 1000
 Applied: TypeAlias = "Callable[[pa.RecordBatch, Position], None]"
 
 
@@ -135,7 +137,8 @@ class Version:
             self._send(self, [_letter(damage) for damage in step.damaged])
         started_s = time.perf_counter()
         try:
-            self._store.apply(step.arrow_batch, step.bookmark, lambda poisons: self._send(self, poisons))
+            with self._traced(step):
+                self._store.apply(step.arrow_batch, step.bookmark, lambda poisons: self._send(self, poisons))
         except StoreUnavailableError:
             with suppress(LogUnavailableError):  # then the lag stays as last heard of
                 self._feed.look_at_end()
@@ -147,6 +150,16 @@ class Version:
         self.snapshots.applied(self._store, step.arrow_batch.num_rows, step.arrow_batch.nbytes)
         applied(step.arrow_batch, step.bookmark.position)
         return True
+
+    def _traced(self, step: FeedStep) -> AbstractContextManager[object]:
+        """A span of the apply, if traces of its records are sampled."""
+        links = links_to(step.trace_headers)
+        if not links:
+            return nullcontext()
+        view, count = self.definition.view, step.arrow_batch.num_rows
+        attributes = {"mainstem.view": view, "messaging.batch.message_count": count}
+        attributes["mainstem.position"] = str(step.bookmark.position)[:_POSITION_CHARS]
+        return processing_many(f"apply {view}", attributes, links)
 
     def serve(self) -> None:
         """This version serves from now on: `ViewStore.serve`."""

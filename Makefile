@@ -169,9 +169,9 @@ image: ## Build both container images: the log alone, and all with Java (ARGS="-
 	@scripts/image $(ARGS)
 
 .PHONY: deploy-check
-deploy-check: $(READY) ## Lint the Helm chart, the compose file and the systemd unit (installs helm and kubeconform with Go)
+deploy-check: $(READY) ## Lint Helm chart, compose file, systemd unit, alert rules and dashboard (installs its tools with Go)
 	@scripts/setup-deploy-tools .cache/deploy-tools
-	@PATH="$$PWD/.cache/deploy-tools:$$PATH" exec $(BIN)/python -m pytest -q -rs tests/packaging $(ARGS)
+	@PATH="$$PWD/.cache/deploy-tools:$$PATH" exec $(BIN)/python -m pytest -q -rs tests/packaging tests/node/test_monitoring_files.py $(ARGS)
 
 .PHONY: clean
 clean: ## Remove the virtual environment, caches and the demo's data

@@ -26,11 +26,15 @@ def panels() -> list[dict[str, object]]:
     return list(json.loads((FILES / "grafana-dashboard.json").read_text())["panels"])
 
 
-def unknown(text: str) -> set[str]:
+def metrics_in(query: str) -> set[str]:
+    """The names of the metrics in a query; a histogram is named without its parts."""
+    names = {name.removesuffix(part) for name in _NAME.findall(query) for part in _PARTS if name.endswith(part)}
+    return names | {name for name in _NAME.findall(query) if not name.endswith(_PARTS)}
+
+
+def unknown(query: str) -> set[str]:
     """The metrics in a query that no node exposes."""
-    names = {name.removesuffix(part) for name in _NAME.findall(text) for part in _PARTS if name.endswith(part)}
-    names |= {name for name in _NAME.findall(text) if not name.endswith(_PARTS)}
-    return names - METRICS.keys()
+    return metrics_in(query) - METRICS.keys()
 
 
 @pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule["alert"])

@@ -36,7 +36,7 @@ def is_tracing() -> bool:
 
 
 class SendSpan:
-    """The span of one append. ``None`` stands for it while nothing is traced."""
+    """The span of one append."""
 
     def __init__(self, span: Span) -> None:
         self._span = span

@@ -2,7 +2,8 @@
 
 Writes ``--streams`` streams of one record each, in the form in which ``/streams`` writes them. Then it reads randomly
 chosen streams over HTTP, one at a time, and follows ``--followed`` streams at once, each by a connection of its own. It
-prints the latency of both, and the memory and disk that it takes. Bounded by the counts and ``_LIMIT_S``.
+prints the latency of both, and the memory and disk that it takes. ``--nats PROGRAM`` measures NATS JetStream first, in
+the same run, and prints the ratios. Bounded by the counts and the load's ``limit_s``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,10 +22,13 @@ from pathlib import Path
 
 import httpx
 
+from benchmarks import jetstream
+from benchmarks.brokers import resident_mb
 from benchmarks.report import load_line, machine_load
+from benchmarks.stream_figures import Load, StreamFigures, bytes_in, ratios
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
-from mainstem.gateway.access.limits import GatewayLimits, streams_bound
+from mainstem.gateway.access.limits import GatewayLimits, files_for_streams
 from mainstem.gateway.durable.live_reads import EVENTS_S
 from mainstem.gateway.durable.stream_config import StreamConfig
 from mainstem.gateway.durable.stream_events import EVENT, STATE, StreamEvent
@@ -35,10 +38,6 @@ from mainstem.testing.broker_process import BrokerProcess
 
 _TOPIC = "sessions"
 _CONFIGS = {"mainstem.key.index": "true", "mainstem.conditional.append": "true"}
-_VALUE = b"v" * 100
-_LIMIT_S = 900.0
-_GOAL_MS = 5.0
-_APPENDED = 300
 _OPENED_AT_ONCE = 16
 
 
@@ -47,38 +46,51 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--streams", type=int, default=1_000_000)
     parser.add_argument("--reads", type=int, default=5_000)
     parser.add_argument("--followed", type=int, default=10_000)
+    parser.add_argument("--nats", metavar="PROGRAM", help="nats-server, which is measured beside it")
     options = parser.parse_args(argv)
     print(load_line(machine_load()))
-    bound = streams_bound(GatewayLimits(streams_max=options.followed), raise_open_files_limit())
+    bound = files_for_streams(GatewayLimits(), raise_open_files_limit())
     if bound < options.followed:
         print(f"{bound:,} streams are followed instead of {options.followed:,}: the open files limit allows no more")
-        options.followed = bound
-    with tempfile.TemporaryDirectory() as directory, BrokerProcess(Path(directory) / "data") as broker:
+    load = Load(options.streams, options.reads, min(bound, options.followed))
+    peer = None
+    with tempfile.TemporaryDirectory() as directory:
+        if options.nats:
+            peer = jetstream.measure(options.nats, Path(directory) / "nats", load)
+            print(f"\n{peer.server}", *peer.lines(load), sep="\n")
+        ours = measure(Path(directory) / "data", load)
+    print(f"\n{ours.server}", *ours.lines(load), sep="\n")
+    if peer is not None:
+        print("", *ratios(ours, peer), sep="\n")
+
+
+def measure(directory: Path, load: Load) -> StreamFigures:
+    """Start a log and a gateway, and measure them under ``load``."""
+    figures = StreamFigures("Mainstem")
+    with BrokerProcess(directory) as broker:
         with Log(broker.bootstrap, timeout_s=60) as log:
             log.create_topic(_TOPIC, partitions=4, configs=_CONFIGS)
             began = time.monotonic()
-            log.append_many(_TOPIC, _records(options.streams))
-            print(f"{options.streams:,} streams written in {time.monotonic() - began:.0f} s")
-        with _Gateway(broker.bootstrap, options.followed) as gateway:
-            _read(gateway.address, options.streams, options.reads)
-            asyncio.run(_follow(gateway.address, options.streams, options.followed))
-            memory = [
-                f"{name} {_memory_mb(pid):.0f} MB" for name, pid in (("gateway", gateway.pid), ("log", broker.pid))
-            ]
-            print(f"memory of its own (RssAnon): {', '.join(memory)}")
-        size = sum(path.stat().st_size for path in (Path(directory) / "data").rglob("*") if path.is_file())
-        print(f"disk: {size / 1e6:.0f} MB, {size / options.streams:.0f} bytes a stream")
+            log.append_many(_TOPIC, _records(load))
+            figures.written_s = time.monotonic() - began
+        with _Gateway(broker.bootstrap, load.followed) as gateway:
+            _read(gateway.address, load, figures)
+            figures.memory_before_mb = resident_mb(gateway.pid) + resident_mb(broker.pid)
+            asyncio.run(_follow(gateway.address, load, figures))
+            figures.memory_mb = resident_mb(gateway.pid) + resident_mb(broker.pid)
+        figures.disk_bytes = bytes_in(directory)
+    return figures
 
 
-def _records(count: int) -> Iterator[NewRecord]:
+def _records(load: Load) -> Iterator[NewRecord]:
     """The creation of each stream with its first data, as the gateway appends it."""
     config = StreamConfig("text/plain")
-    event = StreamEvent("create", 0, len(_VALUE), config)
+    event = StreamEvent("create", 0, len(load.value), config)
     state = advanced(None, event, UNKNOWN, 0)
     assert state is not None
     headers = [(EVENT, event.header), (STATE, state.header)]
-    for number in range(count):
-        yield NewRecord(_VALUE, key=_key(number), headers=headers)
+    for number in range(load.streams):
+        yield NewRecord(load.value, key=_key(number), headers=headers)
 
 
 def _key(number: int) -> str:
@@ -110,25 +122,24 @@ class _Gateway:
         self._process.wait(30)
 
 
-def _read(address: str, streams: int, reads: int) -> None:
+def _read(address: str, load: Load, figures: StreamFigures) -> None:
     """Replay randomly chosen streams over HTTP, one after the other."""
-    chance, took_ms = random.Random(1), list[float]()
+    chance = random.Random(1)
     with closing(HTTPConnection(address, timeout=30)) as client:  # httpx takes longer for a request than the gateway
-        ends_s = time.monotonic() + _LIMIT_S
-        while len(took_ms) < reads and time.monotonic() < ends_s:
-            path = f"/streams/{_TOPIC}/{_key(chance.randrange(streams))}"
+        ends_s = time.monotonic() + load.limit_s
+        while len(figures.replay_ms) < load.reads and time.monotonic() < ends_s:
+            path = f"/streams/{_TOPIC}/{_key(chance.randrange(load.streams))}"
             began_s = time.perf_counter()
             client.request("GET", path)
             content = client.getresponse().read()
-            took_ms.append((time.perf_counter() - began_s) * 1_000)
-            assert content == _VALUE, content
-    print(f"{_shown('replay of one stream', took_ms)} ({_verdict(took_ms)})")
+            figures.replay_ms.append((time.perf_counter() - began_s) * 1_000)
+            assert content == load.value, content
 
 
-async def _follow(address: str, streams: int, followed: int) -> None:
+async def _follow(address: str, load: Load, figures: StreamFigures) -> None:
     """Follow streams at once; then append to some, and wait until each follower has it."""
     host, _, port = address.rpartition(":")
-    chosen = random.Random(2).sample(range(streams), min(followed, streams))
+    chosen = random.Random(2).sample(range(load.streams), min(load.followed, load.streams))
     readers: dict[int, asyncio.StreamReader] = {}
     opened_s: dict[int, float] = {}
     writers = []
@@ -146,38 +157,21 @@ async def _follow(address: str, streams: int, followed: int) -> None:
 
     began_s = time.monotonic()
     await asyncio.gather(*map(open_stream, chosen))
-    print(f"{len(readers):,} streams are followed after {time.monotonic() - began_s:.0f} s")
-    took_ms = list[float]()
+    figures.followed, figures.opened_s = len(readers), time.monotonic() - began_s
     async with httpx.AsyncClient(base_url=f"http://{address}", timeout=30, trust_env=False) as client:
-        for number in chosen[-_APPENDED:]:
+        for number in chosen[-load.appended :]:
             began_s = time.perf_counter()
             arrival = asyncio.create_task(readers[number].readuntil(b"data:again"))
             path = f"/streams/{_TOPIC}/{_key(number)}"
             answer = await client.post(path, content=b"again", headers={"Content-Type": "text/plain"})
             assert answer.status_code == 204, answer.text
             await asyncio.wait_for(arrival, 30)
-            took_ms.append((time.perf_counter() - began_s) * 1_000)
+            figures.follow_ms.append((time.perf_counter() - began_s) * 1_000)
     live_s = time.monotonic() - 0.9 * EVENTS_S
     live = sum(opened > live_s for opened in opened_s.values())
-    print(_shown(f"append to follower, at least {live:,} followed", took_ms))
+    print(f"at least {live:,} streams were followed to the end")
     for writer in writers:
         writer.close()
-
-
-def _shown(what: str, took_ms: list[float]) -> str:
-    cuts = statistics.quantiles(took_ms, n=100)
-    return f"{what}: p50 {cuts[49]:.2f} ms, p99 {cuts[98]:.2f} ms"
-
-
-def _verdict(took_ms: list[float]) -> str:
-    is_met = statistics.quantiles(took_ms, n=100)[98] <= _GOAL_MS
-    return f"goal: p99 <= {_GOAL_MS:g} ms, {'met' if is_met else 'not met'}"
-
-
-def _memory_mb(pid: int) -> float:
-    """Memory of a process's own, from Linux's ``/proc``."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.partition("RssAnon:")[2].split()[0]) / 1_000
 
 
 if __name__ == "__main__":

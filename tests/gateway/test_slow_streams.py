@@ -13,7 +13,7 @@ import pytest
 from mainstem.addresses import Address
 from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
-from mainstem.gateway.access.limits import GatewayLimits
+from mainstem.gateway.access.limits import GatewayLimits, files_for_streams
 from mainstem.gateway.server.app import assemble
 from mainstem.gateway.server.serving import listen_tcp
 from mainstem.gateway.streams.event_stream import Streams
@@ -96,6 +96,21 @@ def test_a_server_that_stops_ends_its_streams(session_log: Log, mainstem_topic: 
             next(lines)
             server.should_exit = True
             assert list(lines)[-2:] == [": the server is stopping", ""]
+
+
+def test_streams_are_bounded_by_the_open_files_that_they_take(session_log: Log, mainstem_topic: str) -> None:
+    path = f"/topics/{mainstem_topic}/stream"
+    with served(app_of(session_log, GatewayLimits(stream_files_max=2))) as client:
+        with reading(client, path):  # one file is left, and a view's stream takes two
+            refused = client.get("/views/nothing/stream")
+            assert (refused.status_code, refused.json()["detail"]) == (
+                503,
+                "no more streams: 1 are open already; try again later",
+            )
+            with reading(client, path):
+                assert client.get(path).status_code == 503
+        assert files_for_streams(GatewayLimits(requests_max=500), 20_000) == 19_000
+        assert files_for_streams(GatewayLimits(requests_max=500), 1_000) == 500
 
 
 def test_streams_are_bounded_and_take_no_place_of_requests(session_log: Log, mainstem_topic: str) -> None:

@@ -5,6 +5,7 @@ No web framework in here: the commands check the settings before they start a ga
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
@@ -26,6 +27,7 @@ class GatewayLimits:
     answers_bytes_max: int = 256 << 20
     requests_max: int = _REQUESTS_MAX
     streams_max: int = STREAMS_MAX
+    stream_files_max: int = sys.maxsize
     websockets_max: int = 64
     body_pause_s: float = 30.0
     host_names: frozenset[str] | None = LOOPBACK_NAMES
@@ -89,6 +91,6 @@ def limits_of(settings: Iterable[str], limits: GatewayLimits = GatewayLimits()) 
     return changed
 
 
-def streams_bound(limits: GatewayLimits, open_files_max: int) -> int:
-    """The most streams of a process that may open so many files: a view's stream takes two, and some stay free."""
-    return max(1, min(limits.streams_max, (open_files_max - limits.requests_max) // 2))
+def files_for_streams(limits: GatewayLimits, open_files_max: int) -> int:
+    """How many of the files that a process may open its streams may take: requests and idle connections need some."""
+    return max(open_files_max // 2, open_files_max - 2 * limits.requests_max)

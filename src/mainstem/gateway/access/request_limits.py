@@ -59,6 +59,7 @@ class RequestLimits:
         self._limits = limits
         self._requests = 0
         self._streams = 0
+        self._stream_files = 0
         self._websockets = 0
         self._bodies_bytes = 0
         self._answers_bytes = 0
@@ -71,18 +72,18 @@ class RequestLimits:
             await self._app(scope, receive, send)
             return
         headers = _headers(scope)
-        is_stream = _lasts(scope)
-        refusal = _ambiguous(scope) or self._refusal(scope, headers) or self._full(is_stream) or _unreadable(scope)
+        files = _files_of_stream(scope)
+        refusal = _ambiguous(scope) or self._refusal(scope, headers) or self._full(files) or _unreadable(scope)
         if refusal is not None:
             await http_problem(refusal.status, str(refusal))(scope, receive, send)
             return
         body = _CountedBody(self, receive)
         answer = _CountedAnswer(self, scope, receive, send)
-        self._count(is_stream, 1)
+        self._count(files, 1)
         try:
-            await _answered_when_cancelled(self._app, scope, body.receive, send if is_stream else answer.send)
+            await _answered_when_cancelled(self._app, scope, body.receive, send if files else answer.send)
         finally:
-            self._count(is_stream, -1)
+            self._count(files, -1)
             self._bodies_bytes -= body.size_bytes
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,17 +116,19 @@ class RequestLimits:
             return self.too_large()
         return None
 
-    def _full(self, is_stream: bool) -> HttpError | None:
+    def _full(self, files: int) -> HttpError | None:
+        """Why a request, or a stream of so many files, is one too many."""
         limits = self._limits
-        if is_stream and self._streams >= limits.streams_max:
-            return HttpError(503, f"{limits.streams_max} streams are open already; try again later")
-        if not is_stream and self._requests >= limits.requests_max:
+        if files and (self._streams >= limits.streams_max or self._stream_files + files > limits.stream_files_max):
+            return HttpError(503, f"no more streams: {self._streams} are open already; try again later")
+        if not files and self._requests >= limits.requests_max:
             return HttpError(503, f"{limits.requests_max} requests are being served already; try again in a moment")
         return None
 
-    def _count(self, is_stream: bool, change: int) -> None:
-        if is_stream:
+    def _count(self, files: int, change: int) -> None:
+        if files:
             self._streams += change
+            self._stream_files += files * change
         else:
             self._requests += change
 
@@ -279,14 +282,16 @@ def _is_foreign(origin: str, headers: dict[str, str]) -> bool:
         return True
 
 
-def _lasts(scope: Scope) -> bool:
-    """Whether a request may wait or send for long: an event stream, or a live read of a durable stream."""
+def _files_of_stream(scope: Scope) -> int:
+    """How many open files an event stream, or a live read of a durable stream, takes; 0: the request ends soon."""
     path = scope["path"]
     if scope["method"] != "GET":
-        return False
+        return 0
     if path.startswith("/streams/"):
-        return _LIVE.match(scope["query_string"]) is not None
-    return _STREAM.fullmatch(path) is not None
+        return int(_LIVE.match(scope["query_string"]) is not None)
+    if _STREAM.fullmatch(path) is None:
+        return 0
+    return 2 if path.startswith("/views/") else 1  # a view's stream comes from its host, by a connection of its own
 
 
 def _headers(scope: Scope) -> dict[str, str]:

@@ -74,7 +74,7 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
     from mainstem.client.log import Log
     from mainstem.clock import SystemClock
     from mainstem.gateway.access.cors import checked_origins
-    from mainstem.gateway.access.limits import LOOPBACK_NAMES, GatewayLimits, limits_of, streams_bound
+    from mainstem.gateway.access.limits import LOOPBACK_NAMES, GatewayLimits, files_for_streams, limits_of
     from mainstem.gateway.access.tokens import TokenFile
     from mainstem.gateway.monitoring.alert_webhook import AlertWebhook
     from mainstem.gateway.monitoring.history import History
@@ -97,7 +97,7 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
             metrics = LogMetrics(options.metrics_socket, options.supervisor_metrics)
         origins = checked_origins(options.cors_origin, has_tokens=tokens is not None)
         limits = limits_of(options.set, GatewayLimits(host_names=names, origins=origins))
-        limits = replace(limits, streams_max=streams_bound(limits, raise_open_files_limit()))
+        limits = replace(limits, stream_files_max=files_for_streams(limits, raise_open_files_limit()))
         if options.registry:
             app = create_registry_app(log, limits, tokens)
         else:

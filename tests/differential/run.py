@@ -26,10 +26,14 @@ from tests.support.apache_kafka import ApacheKafka
 
 LEFT_OUT = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, *OWN_APIS}
 _READY_S = 60
-_SETTINGS = {"group_consumer_assignment_interval_ms": "0", "group_share_assignment_interval_ms": "0"}
-"""Of both brokers: Kafka makes assignments at once, as Mainstem does."""
-_ONE_PROTOCOL = {"group_consumer_migration_policy": "disabled"}
-"""Of Kafka: Mainstem moves a group from one protocol to the other while it is empty alone."""
+_SETTINGS = {
+    "group_consumer_assignment_interval_ms": "0",
+    "group_share_assignment_interval_ms": "0",
+    "group_consumer_migration_policy": "disabled",
+}
+"""Of both brokers: Kafka makes assignments at once, as Mainstem does. Groups with members keep their protocol:
+the members of classic groups in a plan subscribe to nothing, and Kafka then gives the others nothing either.
+"""
 
 
 @contextmanager
@@ -37,7 +41,7 @@ def stage() -> Iterator[Stage]:
     """Both brokers, each in a process and a directory of its own. Raises KafkaUnavailableError."""
     with (
         tempfile.TemporaryDirectory(prefix="differential-") as directory,
-        ApacheKafka(**_SETTINGS, **_ONE_PROTOCOL) as kafka,
+        ApacheKafka(**_SETTINGS) as kafka,
     ):
         with LogProcess(Path(directory) / "data", node_id="1", **_SETTINGS) as log:
             here, there = Peer(log.bootstrap), Peer(kafka.bootstrap)

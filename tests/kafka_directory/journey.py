@@ -11,6 +11,7 @@ from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
     KafkaError,
+    KafkaException,
     Producer,
     TopicCollection,
     TopicPartition,
@@ -136,6 +137,35 @@ def group_consumer(bootstrap: str, group: str, **more: Any) -> Consumer:
         "log_level": 0,
     }
     return Consumer(settings | {name.replace("_", "."): value for name, value in more.items()})
+
+
+def mixed_group(bootstrap: str, group: str, topic: str) -> list[Consumer]:
+    """Two members of one group: one of the classic protocol, one of the consumer protocol."""
+    members = [group_consumer(bootstrap, group, group_protocol=each) for each in ("classic", "consumer")]
+    for member in members:
+        member.subscribe([topic])
+        shares(members[: members.index(member) + 1], TOPICS[topic][0])
+    return members
+
+
+def shares(members: list[Consumer], partitions: int) -> list[str]:
+    """The ids of the members, once each has a part of the partitions and the log takes its commit."""
+
+    def are_members() -> bool:
+        for each in members:
+            each.consume(1, 0.1)
+        parts = [each.assignment() for each in members]
+        if not all(parts) or len({each.partition for part in parts for each in part}) != partitions:
+            return False
+        try:
+            for each, part in zip(members, parts, strict=True):
+                each.commit(offsets=[TopicPartition(part[0].topic, part[0].partition, 1)], asynchronous=False)
+        except KafkaException:
+            return False  # a rebalance goes on
+        return sum(map(len, parts)) == partitions
+
+    eventually(are_members, "each member has a part", within_s=TIMEOUT_S)
+    return [each.memberid() for each in members]
 
 
 def committed(bootstrap: str, group: str) -> dict[tuple[str, int], tuple[int, str | None]]:

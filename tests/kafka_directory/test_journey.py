@@ -75,6 +75,7 @@ class Stages:
         self.seen: dict[str, Any] = {}
         self.open: Producer
         self.live: Consumer
+        self.mixed: list[Consumer] = []
 
     def look(self, stage: str) -> None:
         """Keep what clients see now."""
@@ -115,7 +116,8 @@ def stages(tmp_path_factory: pytest.TempPathFactory, kafka_jars: Path) -> Stages
     with log:
         found.look("back")
         _finish(found)
-    found.live.close()
+    for client in (found.live, *found.mixed):
+        client.close()
     return found
 
 
@@ -135,6 +137,8 @@ def _begin(stages: Stages) -> None:
     stages.live.subscribe(["orders"])
     stages.seen["live"] = journey.consume(stages.live, 100)
     stages.live.commit(asynchronous=False)
+    stages.mixed = journey.mixed_group(bootstrap, "mixed", "events")
+    stages.seen["mixed"] = [journey.shares(stages.mixed, 3)]
     ended = journey.transactional(bootstrap, "ended")
     for number in range(4):
         ended.begin_transaction()
@@ -156,6 +160,7 @@ def _go_on(stages: Stages, kafka: SecuredKafka) -> None:
     stages.open.commit_transaction(journey.TIMEOUT_S)
     stages.seen["live"] += journey.consume(stages.live, 100)
     stages.live.commit(asynchronous=False)
+    stages.seen["mixed"].append(journey.shares(stages.mixed, 3))
     admin = AdminClient({"bootstrap.servers": stages.bootstrap})
     stages.seen["acls"] = _acls(admin)
     stages.seen["quotas"] = run_tool(
@@ -186,6 +191,7 @@ def _finish(stages: Stages) -> None:
     """The same clients, on Mainstem again."""
     stages.open.commit_transaction(journey.TIMEOUT_S)
     stages.seen["live"] += journey.consume(stages.live, 104)
+    stages.seen["mixed"].append(journey.shares(stages.mixed, 3))
     stages.seen["table"] = journey.read(stages.bootstrap, "table", 0)
     journey.append(stages.bootstrap, "orders", 1)
     stages.seen["end"] = journey.read(stages.bootstrap, "orders", 0)
@@ -211,10 +217,15 @@ def _login(address: str, password: str, topic: str, timeout_s: float = 30) -> st
 
 
 def _dump_all(logs: Path) -> list[tuple[str, str]]:
-    """The output of Kafka's tool for the events, and of the metadata."""
+    """The output of Kafka's tool for the events, of the metadata, and of the groups."""
     segments = ",".join(sorted(str(path) for path in logs.glob("events-0/*.log")))
     metadata = ",".join(str(path) for path in logs.glob("__cluster_metadata-0/*"))
-    runs = (("--deep-iteration", "--files", segments), ("--cluster-metadata-decoder", "--files", metadata))
+    groups = ",".join(sorted(str(path) for path in logs.glob("__consumer_offsets-0/*.log")))
+    runs = (
+        ("--deep-iteration", "--files", segments),
+        ("--cluster-metadata-decoder", "--files", metadata),
+        ("--offsets-decoder", "--files", groups),
+    )
     done = [run_tool(DUMP, *arguments) for arguments in runs]
     return [(each.stdout, each.stderr) for each in done]
 
@@ -253,6 +264,12 @@ def test_a_consumer_that_stays_reads_each_record_once(stages: Stages) -> None:
     assert len(stages.seen["live"]) == 304
 
 
+def test_members_of_both_protocols_stay_in_their_group(stages: Stages) -> None:
+    ids = stages.seen["mixed"]
+    assert len(ids) == 3
+    assert ids[0] == ids[1] == ids[2]
+
+
 def test_users_acls_quotas_and_configs_go_along(stages: Stages) -> None:
     assert stages.seen["acls"] == [("ev", PatternType.PREFIXED, "User:alice", AclOperation.READ)]
     assert stages.seen["login"] == ["ok", "TOPIC_AUTHORIZATION_FAILED", "_TRANSPORT"]
@@ -281,11 +298,13 @@ def test_the_gaps_of_kafkas_compaction_are_filled(stages: Stages) -> None:
 
 
 def test_kafkas_own_tool_reads_the_files(stages: Stages) -> None:
-    (records, complaints), (metadata, _) = stages.seen["dumped"]
+    (records, complaints), (metadata, _), (groups, _) = stages.seen["dumped"]
     assert len(re.findall(r"^\| offset: ", records, re.MULTILINE)) == 2000
     assert "CorruptRecordException" not in complaints
     assert metadata.count('"type":"PARTITION_RECORD"') == 3 + 1 + 2 + 2
     assert '"type":"USER_SCRAM_CREDENTIAL_RECORD"' in metadata
+    assert '"classicMemberMetadata":null' in groups  # the member of group live speaks the consumer protocol
+    assert re.search(r'"classicMemberMetadata":\{"sessionTimeoutMs":45000,', groups)
 
 
 def test_the_plan_says_what_kafka_does_not_have(stages: Stages) -> None:

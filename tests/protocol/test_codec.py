@@ -21,7 +21,11 @@ from mainstem.protocol.codec import (
 )
 from mainstem.protocol.compiler import uvarint
 from mainstem.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from mainstem.protocol.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
+from mainstem.protocol.messages.consumer_group_records import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupMemberMetadataValue,
+)
 from mainstem.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
 from mainstem.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -226,6 +230,46 @@ def test_a_kept_record_may_hold_a_longer_string() -> None:
     value.rack_id = "x" * 40_000
     kept = decode_message(ConsumerGroupMemberMetadataValue, 0, encode_message(value, 0))
     assert kept.rack_id == value.rack_id
+
+
+_CLASSIC = ClassicMemberMetadata(
+    session_timeout_ms=45_000, supported_protocols=[ClassicProtocol(name="range", metadata=b"\1\2\3")]
+)
+
+
+@pytest.mark.parametrize(
+    ("classic", "tags"),
+    [
+        (None, "01 00 01 00"),
+        (ClassicMemberMetadata.of_defaults(), "00"),
+        (_CLASSIC, "01 00 12 01 0000afc8 02 06 72616e6765 04 010203 00 00"),
+    ],
+)
+def test_a_struct_in_a_tagged_field_is_null_as_kafka_writes_it(
+    classic: ClassicMemberMetadata | None, tags: str
+) -> None:
+    """The bytes are of the class that Kafka 4.3.1 writes this record with."""
+    value = ConsumerGroupMemberMetadataValue(
+        instance_id=None,
+        rack_id=None,
+        client_id="c",
+        client_host="/h",
+        subscribed_topic_names=["orders"],
+        subscribed_topic_regex="",
+        rebalance_timeout_ms=300_000,
+        server_assignor=None,
+        classic_member_metadata=classic,
+    )
+    data = bytes.fromhex("00 00 0263 032f68 02 076f7264657273 01 000493e0 00" + tags)
+    assert encode_message(value, 0) == data
+    assert decode_message(ConsumerGroupMemberMetadataValue, 0, data) == value
+
+
+@pytest.mark.parametrize("tags", ["01 00 00", "01 00 01 ff", "01 00 02 00 00", "01 00 01 01", "01 00 02 01 00"])
+def test_a_struct_in_a_tagged_field_that_does_not_fit_is_refused(tags: str) -> None:
+    data = bytes.fromhex("00 00 0263 032f68 02 076f7264657273 01 000493e0 00" + tags)
+    with pytest.raises(FrameError):
+        decode_message(ConsumerGroupMemberMetadataValue, 0, data)
 
 
 @pytest.mark.parametrize("version", [5, 6])

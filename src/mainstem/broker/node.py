@@ -20,7 +20,7 @@ from mainstem.broker.configs.group_configs import GROUP_CONFIGS, GroupConfigs
 from mainstem.broker.configs.request_settings import RequestSettings
 from mainstem.broker.error_codes import refusal
 from mainstem.broker.groups.classic.classic_steps import ClassicSettings
-from mainstem.broker.groups.consumer.consumer_steps import ConsumerSettings
+from mainstem.broker.groups.consumer.consumer_steps import ConsumerSettings, MigrationPolicy
 from mainstem.broker.groups.coordinator import GroupCoordinator
 from mainstem.broker.metrics.meters import Meters
 from mainstem.broker.network.network_resources import NetworkResources
@@ -205,12 +205,14 @@ def _authorizer(config: BrokerConfig, metadata: Metadata) -> Authorizer | None:
 
 def _consumer_settings(config: BrokerConfig, group_configs: GroupConfigs) -> Callable[[str], ConsumerSettings]:
     members_max = int(config.get("group.consumer.max.size"))
+    migration = MigrationPolicy(config.get("group.consumer.migration.policy"))
 
     def settings_of(group_id: str) -> ConsumerSettings:
         return ConsumerSettings(
             session_timeout_ms=group_configs.get(group_id, "consumer.session.timeout.ms"),
             heartbeat_interval_ms=group_configs.get(group_id, "consumer.heartbeat.interval.ms"),
             members_max=members_max,
+            migration=migration,
         )
 
     return settings_of

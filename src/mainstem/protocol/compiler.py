@@ -282,13 +282,17 @@ class _Source:
             unpack, size = ("I16", 2) if kind == "string" else ("I32", 4)
             self.lines.append(f"{indent}n, = {unpack}.unpack_from(b, p); p += {size}")
 
-    def _read_variable(self, field: Field, indent: str) -> None:
+    def _read_variable(self, field: Field, indent: str, *, in_tag: bool = False) -> None:
         add, value = self.lines.append, f"v_{field.name}"
         nullable = self._version in field.nullable
         if field.kind == "struct":
             assert field.struct is not None
             read = f"{value}, p = read_{field.struct.__name__}(b, p, end, budget)"
-            if nullable:
+            if nullable and in_tag:
+                add(f"{indent}n, p = read_uvarint(b, p)")
+                add(f"{indent}if n == 0: {value} = None")
+                add(f"{indent}else: {read}")
+            elif nullable:
                 add(f"{indent}n = b[p]; p += 1")
                 add(f"{indent}if n > 127: {value} = None")
                 add(f"{indent}else: {read}")
@@ -353,7 +357,7 @@ class _Source:
             if field.kind in _FIXED:
                 self._read_fixed(f"{cls.__name__}_tag{field.tag}", [field], "    ")
             else:
-                self._read_variable(field, "    ")
+                self._read_variable(field, "    ", in_tag=True)
             add(f"    if p != after: raise FrameError('tagged field {field.name} is not {{size}} bytes long')")
         add("   p = after")
 
@@ -385,13 +389,15 @@ class _Source:
         else:
             self.lines.append(f"{indent}out({'I16' if kind == 'string' else 'I32'}.pack({count}))")
 
-    def _write_variable(self, field: Field, indent: str) -> None:
+    def _write_variable(self, field: Field, indent: str, *, in_tag: bool = False) -> None:
         add = self.lines.append
         add(f"{indent}v = s.{field.name}")
         if field.kind == "struct":
             assert field.struct is not None
             if self._version in field.nullable:
-                add(f"{indent}if v is None: out(b'\\xff')")
+                # Kafka marks a null struct with the byte -1; in a tagged field with the unsigned number 0.
+                null = "SMALL[0]" if in_tag else "b'\\xff'"
+                add(f"{indent}if v is None: out({null})")
                 add(f"{indent}else:")
                 add(f"{indent} out(b'\\x01'); write_{field.struct.__name__}(v, chunks)")
             else:
@@ -441,7 +447,7 @@ class _Source:
             if field.kind in _FIXED:
                 self._write_fixed(f"{cls.__name__}_tag{field.tag}", [field], "  ")
             else:
-                self._write_variable(field, "  ")
+                self._write_variable(field, "  ", in_tag=True)
             add(f"  tags.append(({field.tag}, b''.join(chunks)))")
         add(" all_chunks.append(uvarint(len(tags)))")
         add(" for tag, data in tags:")

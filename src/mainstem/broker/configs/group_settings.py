@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from mainstem.log.partition.config_values import BOOLEAN, INT32_MAX, TEXT, ConfigType, whole
+from mainstem.log.partition.config_values import BOOLEAN, INT32_MAX, TEXT, ConfigType, one_of, whole
 
+_MIGRATION: Final = one_of("disabled", "upgrade", "downgrade", "bidirectional")
 GROUP_SETTINGS: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
     ("group.consumer.session.timeout.ms", whole(1), 45_000): "A member that is silent for so long is out",
     ("group.consumer.min.session.timeout.ms", whole(1), 45_000): "The least that consumer.session.timeout.ms of a "
@@ -21,6 +22,8 @@ GROUP_SETTINGS: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
     ("group.consumer.assignment.interval.ms", whole(0), 1000): "Kafka's least time between assignments; here none",
     ("group.consumer.min.assignment.interval.ms", whole(0), 0): "The least that a group may set it to",
     ("group.consumer.max.assignment.interval.ms", whole(0), 15_000): "The most that a group may set it to",
+    ("group.consumer.migration.policy", _MIGRATION, "bidirectional"): "Which way a group with members may change its "
+    "protocol: to that of consumer groups (upgrade), back to the classic one (downgrade), both, or neither (disabled)",
     ("group.consumer.max.size", whole(1), INT32_MAX): "The most members that a consumer group may have",
     ("group.share.assignment.interval.ms", whole(0), 1000): "Kafka's least time between assignments; here none",
     ("group.share.min.assignment.interval.ms", whole(0), 0): "The least that a group may set it to",

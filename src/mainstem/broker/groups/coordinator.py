@@ -24,6 +24,7 @@ from mainstem.broker.groups.consumer.consumer_coordinator import ConsumerCoordin
 from mainstem.broker.groups.consumer.consumer_steps import ConsumerSettings
 from mainstem.broker.groups.group_log import GroupLog
 from mainstem.broker.groups.group_types import CommitCheck, Group, GroupKind, GroupRegistry, GroupType
+from mainstem.broker.groups.migration.membership import Membership
 from mainstem.broker.groups.offsets import offsets
 from mainstem.broker.groups.offsets.transactional_offsets import TransactionalOffsets
 from mainstem.broker.groups.records import (
@@ -65,7 +66,10 @@ class GroupCoordinator:
         self._offsets = offsets.OffsetStore()
         self.transactional = TransactionalOffsets(self.log, self._transaction_committed)
         self.classic = ClassicCoordinator(self.log, self.registry, self._offsets, clock, settings)
-        self.consumer = ConsumerCoordinator(self.log, self.registry, self._offsets, topics, clock, consumer_settings_of)
+        self.consumer = ConsumerCoordinator(
+            self.log, self.registry, self._offsets, self.classic, topics, clock, consumer_settings_of
+        )
+        self.membership = Membership(self.log, self.registry, self.classic, self.consumer)
         self._kinds: dict[GroupType, GroupKind] = {}
         self._kind_of_record: dict[int, GroupKind] = {}
         self.register(GroupType.CLASSIC, self.classic)

@@ -18,6 +18,7 @@ from mainstem.broker.slices import Slices
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import consumer_group_describe as messages
 
+_CLASSIC_MEMBER: Final = 0
 _CONSUMER_MEMBER: Final = 1
 
 
@@ -63,7 +64,7 @@ def _member(node: Node, group: ConsumerGroup, member: ConsumerMember) -> message
         subscribed_topic_regex=member.pattern or "",
         assignment=_assignment(node, assignment_of((topic_id, [number]) for topic_id, number in member.owned())),
         target_assignment=_assignment(node, group.targets.get(member.member_id, {})),
-        member_type=_CONSUMER_MEMBER,
+        member_type=_CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
     )
 
 

@@ -1,10 +1,10 @@
 """ConsumerGroupHeartbeat (68), versions 0–1: a consumer group's member joins, lives, gives partitions up and leaves.
 
 Answered when what it changed is durable. From version 1 members have ids of their own and may subscribe with a regular
-expression (RE2's syntax), which finds those topics that its sender may describe. Deliberate: a member of the classic
-protocol cannot be in a consumer group, so a group is moved from one protocol to the other while it is empty; of a
-classic group with members it is said GROUP_ID_NOT_FOUND. A member that joins again with a new instance id keeps its
-target assignment; in Kafka it has none until the next one.
+expression (RE2's syntax), which finds those topics that its sender may describe. A member that joins a classic group
+makes a consumer group of it. Deliberate: a classic group is converted also where one of the usual assignors sends data
+with its assignments, which Kafka refuses with GROUP_ID_NOT_FOUND. A member that joins again with a new instance id
+keeps its target assignment; in Kafka it has none until the next one.
 """
 
 from __future__ import annotations

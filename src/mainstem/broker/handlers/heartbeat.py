@@ -11,7 +11,7 @@ from mainstem.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResp
 
 def handle(node: Node, call: Call) -> HeartbeatResponse:
     body: HeartbeatRequest = call.body
-    code = node.groups.classic.heartbeat(body.group_id, body.member_id, body.group_instance_id, body.generation_id)
+    code = node.groups.membership.heartbeat(body.group_id, body.member_id, body.group_instance_id, body.generation_id)
     return HeartbeatResponse(error_code=code)
 
 

@@ -25,7 +25,7 @@ def handle(node: Node, call: Call) -> Answer | Awaitable[Answer]:
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, assignment=b"")
     for each in body.assignments:
         check_member_bytes((each.assignment,), node.settings.group_member_bytes_max)
-    return node.groups.classic.sync(call)
+    return node.groups.membership.sync(call)
 
 
 API = Api(SyncGroupRequest, handle, reads_group)

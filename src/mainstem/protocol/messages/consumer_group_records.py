@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
-from mainstem.protocol.schema import Message, Struct, array, int8, int32, int64, string, uuid_
+from mainstem.protocol.schema import Message, Struct, array, bytestring, int8, int32, int64, nested, string, uuid_
 
 
 class ConsumerGroupMetadataKey(Message, key=3, versions="0"):
@@ -26,8 +26,26 @@ class ConsumerGroupMemberMetadataKey(Message, key=5, versions="0"):
     member_id: str = string()
 
 
+class ClassicProtocol(Struct):
+    """ClassicProtocol: a protocol that a member of the classic protocol supports, and its subscription."""
+
+    name: str = string()
+    metadata: bytes = bytestring()
+
+
+class ClassicMemberMetadata(Struct):
+    """ClassicMemberMetadata: of a member that speaks the classic protocol."""
+
+    session_timeout_ms: int = int32()
+    supported_protocols: Sequence[ClassicProtocol] = array(ClassicProtocol)
+
+
 class ConsumerGroupMemberMetadataValue(Message, key=5, versions="0", flexible="0+"):
-    """ConsumerGroupMemberMetadataValue, without the tag that members of the classic protocol have."""
+    """ConsumerGroupMemberMetadataValue: a member, and what it subscribes to.
+
+    ``classic_member_metadata`` is None for a member of the consumer protocol. Its default is not None but a struct of
+    defaults, as in Kafka, which writes None in full: it takes a member without the tag for one of the classic protocol.
+    """
 
     instance_id: str | None = string(nullable="0+")
     rack_id: str | None = string(nullable="0+")
@@ -37,6 +55,7 @@ class ConsumerGroupMemberMetadataValue(Message, key=5, versions="0", flexible="0
     subscribed_topic_regex: str | None = string(nullable="0+")
     rebalance_timeout_ms: int = int32(default=-1)
     server_assignor: str | None = string(nullable="0+")
+    classic_member_metadata: ClassicMemberMetadata | None = nested(ClassicMemberMetadata, nullable="0+", tag=0)
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message, key=6, versions="0"):

@@ -26,7 +26,7 @@ from mainstem.clock import Clock
 from mainstem.errors import MainstemError, RemoteError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.group_records import GroupMetadataValue
-from mainstem.protocol.messages.join_group import JoinGroupRequest
+from mainstem.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from mainstem.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from mainstem.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from mainstem.protocol.schema import Message
@@ -56,15 +56,19 @@ class ClassicCoordinator:
         self._groups = groups
         self._offsets = offsets
         self._clock = clock
-        self._settings = settings
+        self.settings = settings
         self._timers = GroupTimers(clock, self._expire)
+        self._leaderless: set[str] = set()
 
     # ---- start and stop
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         """Take a record in when the node starts. Raises FrameError for one that is damaged."""
         change = read_group_change(key, value)
+        self._leaderless.discard(change.group_id)
         if change.value is not None:
+            if change.value.members and change.value.leader is None:
+                self._leaderless.add(change.group_id)
             self._groups.put(_replayed(change.group_id, change.value))
         elif self._offsets.has(change.group_id):
             self._groups.put(ClassicGroup(change.group_id))
@@ -73,12 +77,16 @@ class ClassicCoordinator:
 
     def loaded(self) -> None:
         """Members of a generation get a whole session to show that they live."""
-        now = self._now()
+        now = self.now()
         for group in self._groups:
             if isinstance(group, ClassicGroup):
                 for member in group.members.values():
                     member.session_deadline_s = now.monotonic_s + member.session_timeout_ms / 1000
+                if group.group_id in self._leaderless:
+                    # It was a consumer group, and the rebalance that its change began had not ended.
+                    classic_steps.rebalance(group, now)
                 self._watch(group)
+        self._leaderless.clear()
 
     def stop(self) -> None:
         """Forget all timers."""
@@ -92,10 +100,8 @@ class ClassicCoordinator:
         future, reply_with = new_reply()
 
         def reply(answer: Message) -> None:
-            if not answer.protocol_name:  # type: ignore[attr-defined]
-                no_name = None if call.api_version >= _NULL_PROTOCOL_FROM else ""
-                answer.protocol_name = no_name  # type: ignore[attr-defined]
-            reply_with(answer)
+            assert isinstance(answer, JoinGroupResponse)
+            reply_with(self.fill_in(answer, call.api_version))
 
         try:
             group = self._find_to_join(request)
@@ -104,25 +110,35 @@ class ClassicCoordinator:
             is_other_type = code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
             reply(classic_steps.join_error(code, "" if is_other_type else request.member_id))
             return future
-        prefix = (request.group_instance_id or call.client_id or "member")[:_MEMBER_ID_PREFIX_MAX]
-        joiner = classic_steps.Joiner(
+        joiner = self.joiner(call)
+        self._run(
+            group,
+            lambda group: classic_steps.join(group, request, joiner, reply, self.now()),
+            writes=request.group_instance_id in group.static_members,
+        )
+        return future
+
+    def joiner(self, call: Call) -> classic_steps.Joiner:
+        """The sender of a JoinGroup, with a new member id for it."""
+        prefix = (call.body.group_instance_id or call.client_id or "member")[:_MEMBER_ID_PREFIX_MAX]
+        return classic_steps.Joiner(
             client_id=call.client_id or "",
             client_host=call.client_host,
             new_member_id=f"{prefix}-{uuid.uuid4()}",
             knows_member_id_required=call.api_version >= _MEMBER_ID_REQUIRED_FROM,
             knows_skip_assignment=call.api_version >= _SKIP_ASSIGNMENT_FROM,
         )
-        self._run(
-            group,
-            lambda group: classic_steps.join(group, request, joiner, reply, self._now()),
-            writes=request.group_instance_id in group.static_members,
-        )
-        return future
+
+    def fill_in(self, answer: JoinGroupResponse, api_version: int) -> JoinGroupResponse:
+        """The answer as a client of this version reads it."""
+        if not answer.protocol_name:
+            answer.protocol_name = None if api_version >= _NULL_PROTOCOL_FROM else ""
+        return answer
 
     def _find_to_join(self, request: JoinGroupRequest) -> ClassicGroup:
         if code := self._log.refusal(request.group_id):
             raise refusal(code)
-        classic_steps.check_session(request, self._settings)
+        classic_steps.check_session(request, self.settings)
         group = self._groups.get(request.group_id)
         member_id = request.member_id
         if isinstance(group, ClassicGroup) and not member_id:
@@ -154,7 +170,7 @@ class ClassicCoordinator:
         else:
             self._run(
                 group,
-                lambda group: classic_steps.sync(group, request, reply, self._now()),
+                lambda group: classic_steps.sync(group, request, reply, self.now()),
                 writes=request.member_id == group.leader,
             )
         return future
@@ -165,7 +181,7 @@ class ClassicCoordinator:
             group = self._find(group_id)
         except RemoteError as error:
             return ErrorCode(error.code)
-        code = classic_steps.heartbeat(group, member_id, instance_id, generation_id, self._now())
+        code = classic_steps.heartbeat(group, member_id, instance_id, generation_id, self.now())
         self._watch(group)
         return code
 
@@ -183,7 +199,7 @@ class ClassicCoordinator:
             alone = call.api_version < _MEMBERS_LEAVE_FROM
 
             def leave(group: ClassicGroup) -> Effects:
-                return classic_steps.leave(group, request, reply, self._now(), leaves_alone=alone)
+                return classic_steps.leave(group, request, reply, self.now(), leaves_alone=alone)
 
             self._run(group, leave, writes=True)
         return future
@@ -204,6 +220,10 @@ class ClassicCoordinator:
         group = ClassicGroup(group_id)
         self._groups.put(group)
         return group
+
+    def adopt(self, group: ClassicGroup) -> None:
+        """A group of another type goes on as this one; its records are written."""
+        self._apply(group)
 
     def alive(self, group: ClassicGroup, member_id: str) -> None:
         """A member has shown by another request than a heartbeat that it lives."""
@@ -226,8 +246,9 @@ class ClassicCoordinator:
 
     # ---- running steps
 
-    def _now(self) -> classic_steps.ClassicNow:
-        return classic_steps.ClassicNow(self._clock.monotonic_s(), self._clock.time_ms(), self._settings)
+    def now(self) -> classic_steps.ClassicNow:
+        """The time and the settings of a step."""
+        return classic_steps.ClassicNow(self._clock.monotonic_s(), self._clock.time_ms(), self.settings)
 
     def _run(self, group: ClassicGroup, step: _Step, *, writes: bool) -> MainstemError | None:
         """Run a step, write its records, and then let the group be what the step made of it; an error if it stays.
@@ -252,7 +273,7 @@ class ClassicCoordinator:
     def _expire(self, group_id: str) -> None:
         group = self._groups.get(group_id)
         if isinstance(group, ClassicGroup):
-            error = self._run(group, lambda group: classic_steps.expire(group, self._now()), writes=True)
+            error = self._run(group, lambda group: classic_steps.expire(group, self.now()), writes=True)
             if error is not None:
                 raise error
 

@@ -132,7 +132,7 @@ def _add(
         request.group_instance_id,
         joiner.client_id,
         joiner.client_host,
-        _rebalance_timeout_ms(request),
+        rebalance_timeout_ms(request),
         request.session_timeout_ms,
         request.protocol_type,
         _protocols(request),
@@ -165,7 +165,7 @@ def _update(member: Member, request: JoinGroupRequest, reply: Reply, effects: Ef
     if member.join_reply is not None:
         effects.answer(member.join_reply, join_error(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id))
     member.protocols = _protocols(request)
-    member.rebalance_timeout_ms = _rebalance_timeout_ms(request)
+    member.rebalance_timeout_ms = rebalance_timeout_ms(request)
     member.session_timeout_ms = request.session_timeout_ms
     member.join_reply = reply
 
@@ -205,6 +205,24 @@ def _replace_static(
         _prepare_rebalance(group, now, effects)
     else:
         _rebalance_or_complete(group, now, effects)
+
+
+def rebalance(group: ClassicGroup, now: ClassicNow) -> Effects:
+    """Begin a rebalance, whatever the members do."""
+    effects = Effects()
+    _prepare_rebalance(group, now, effects)
+    return effects
+
+
+def dismissed(group: ClassicGroup) -> Effects:
+    """The group goes on as another type: members that wait for an answer are asked to join again."""
+    effects = Effects()
+    for member in group.members.values():
+        if member.join_reply is not None:
+            effects.answer(member.join_reply, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+        if member.sync_reply is not None:
+            effects.answer(member.sync_reply, _sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+    return effects
 
 
 def _rebalance_or_complete(group: ClassicGroup, now: ClassicNow, effects: Effects) -> None:
@@ -307,7 +325,7 @@ def _protocols(request: JoinGroupRequest) -> list[tuple[str, bytes]]:
     return [(protocol.name, protocol.metadata) for protocol in request.protocols]
 
 
-def _rebalance_timeout_ms(request: JoinGroupRequest) -> int:
+def rebalance_timeout_ms(request: JoinGroupRequest) -> int:
     """The rebalance time-out. Version 0 has none: the session time-out is used."""
     return request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else request.session_timeout_ms
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,13 +17,16 @@ from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.coordinator.timers import GroupTimers
 from mainstem.broker.error_codes import coordinator_code, refusal
 from mainstem.broker.groups.catalog import TopicCatalog
+from mainstem.broker.groups.classic.classic_coordinator import ClassicCoordinator
 from mainstem.broker.groups.classic.classic_group import ClassicGroup
+from mainstem.broker.groups.classic.classic_steps import dismissed
 from mainstem.broker.groups.consumer import consumer_steps as steps
 from mainstem.broker.groups.consumer.consumer_group import ConsumerGroup
 from mainstem.broker.groups.consumer.consumer_records import KEYS, read_record
 from mainstem.broker.groups.consumer.consumer_replay import finish_replay, replay_into
 from mainstem.broker.groups.group_log import GroupLog
 from mainstem.broker.groups.group_types import GroupRegistry
+from mainstem.broker.groups.migration import conversion
 from mainstem.broker.groups.offsets.offsets import OffsetStore
 from mainstem.broker.storage.topics import Topics
 from mainstem.clock import Clock
@@ -51,6 +54,7 @@ class ConsumerCoordinator:
         log: GroupLog,
         groups: GroupRegistry,
         offsets: OffsetStore,
+        classic: ClassicCoordinator,
         topics: Topics,
         clock: Clock,
         settings_of: Callable[[str], steps.ConsumerSettings],
@@ -58,6 +62,7 @@ class ConsumerCoordinator:
         self._log = log
         self._groups = groups
         self._offsets = offsets
+        self._classic = classic
         self._clock = clock
         self._settings_of = settings_of
         self._catalog = TopicCatalog(topics)
@@ -89,10 +94,10 @@ class ConsumerCoordinator:
         for group in self._groups:
             if isinstance(group, ConsumerGroup):
                 finish_replay(group)
-                session_s = self._settings_of(group.group_id).session_timeout_ms / 1000
+                step = steps.Step(group, self.now(group.group_id))
                 for member in group.members.values():
-                    group.sessions[member.member_id] = now_s + session_s
-                    if member.pending_revocation:
+                    steps.extend(step, member)
+                    if member.pending_revocation and member.classic is None:
                         deadline_s = now_s + member.rebalance_timeout_ms / 1000
                         group.revocations[member.member_id] = (member.member_epoch, deadline_s)
                 self._timers.watch(group.group_id, group.next_deadline_s())
@@ -130,8 +135,8 @@ class ConsumerCoordinator:
                 raise refusal(code)
             group = self._groups.get(request.group_id)
             assert isinstance(group, ConsumerGroup)
-            step, codes = steps.remove(group, asked, self._now(request.group_id))
-            self._keep(step, [])
+            step, codes = steps.remove(group, asked, self.now(request.group_id))
+            self.keep(step)
             await self._log.until_durable(request.group_id)
         except MainstemError as error:
             return LeaveGroupResponse(error_code=coordinator_code(error))
@@ -156,23 +161,25 @@ class ConsumerCoordinator:
             await self._catalog.resolve(patterns)
 
     def _step(self, request: ConsumerGroupHeartbeatRequest, call: Call, may_see: Callable[[str], bool]) -> steps.Step:
-        now = replace(self._now(request.group_id), may_see=may_see if request.member_epoch >= 0 else None)
+        now = replace(self.now(request.group_id), may_see=may_see if request.member_epoch >= 0 else None)
         steps.check_request(request, call.api_version, now.settings)
         if code := self._log.refusal(request.group_id):
             raise refusal(code)
         if not request.member_id:
             request.member_id = str(uuid.uuid4())
-        group, tombstones = self._find_or_create(request)
+        group, records = self._find_or_create(request, now)
         if request.subscribed_topic_names and request.member_epoch >= 0:
             member_id = group.static_members.get(request.instance_id or "", request.member_id)
             self._groups.member_bytes.check_names(group.group_id, member_id, set(request.subscribed_topic_names))
         caller = steps.Caller(call.client_id or "", call.client_host)
         step = steps.heartbeat(group, request, caller, now)
-        self._keep(step, tombstones)
+        self.keep(step, records)
         return step
 
-    def _find_or_create(self, request: ConsumerGroupHeartbeatRequest) -> tuple[ConsumerGroup, list[StateRecord]]:
-        """The group, and the records that must be removed from the log before it is created."""
+    def _find_or_create(
+        self, request: ConsumerGroupHeartbeatRequest, now: steps.ConsumerNow
+    ) -> tuple[ConsumerGroup, list[StateRecord]]:
+        """The group, and the records that create it in place of a classic group."""
         group = self._groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return group, []
@@ -180,22 +187,61 @@ class ConsumerCoordinator:
             if request.member_epoch != 0:
                 raise refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {request.group_id!r}")
             return ConsumerGroup(request.group_id), []
-        if request.member_epoch == 0 and isinstance(group, ClassicGroup) and group.is_empty:
-            return ConsumerGroup(request.group_id), group.tombstones()
+        if request.member_epoch == 0 and isinstance(group, ClassicGroup):
+            if group.is_empty:
+                return ConsumerGroup(request.group_id), group.tombstones()
+            conversion.check_upgrade(group, now.settings)
+            return conversion.upgraded(group, now)
         raise refusal(
             ErrorCode.GROUP_ID_NOT_FOUND,
             f"group {request.group_id!r} is a {group.group_type.value} group in state {group.state_name}",
         )
 
-    def _keep(self, step: steps.Step, tombstones: list[StateRecord]) -> None:
-        """Write the records, and let the group be what the step made of it. Raises the log's errors: it stays then."""
-        records = [*tombstones, *step.records] if step.records else []
+    def keep(self, step: steps.Step, first: Sequence[StateRecord] = (), *, replaced_last: bool = False) -> None:
+        """Write the records, and let the group be what the step made of it. Raises the log's errors: it stays then.
+
+        ``first`` are records that come before those of the step. The group goes on as a classic one when the last
+        member that spoke the consumer protocol is out, or another took its place (``replaced_last``).
+        """
+        is_last_out = step.fenced or replaced_last
+        if is_last_out and conversion.may_downgrade(step.group, step.now.settings, self._classic.settings.members_max):
+            self._downgrade(step)
+            return
+        records = [*first, *step.records] if step.records else []
         self._log.change(step.group.group_id, records, lambda: self._apply(step.group))
 
     def _apply(self, group: ConsumerGroup) -> None:
-        if group is not self._groups.get(group.group_id):
+        before = self._groups.get(group.group_id)
+        if group is not before:
             self._groups.put(group)
-        self._timers.watch(group.group_id, group.next_deadline_s())
+        if isinstance(before, ClassicGroup):
+            self._classic.forgotten(group.group_id)
+            for reply, answer in dismissed(before).answers:
+                reply(answer)
+        self.watch(group.group_id)
+
+    def _downgrade(self, step: steps.Step) -> None:
+        """The group goes on as a classic one. Raises the log's errors: it stays a consumer group then."""
+        group_id = step.group.group_id
+        before = self._groups.get(group_id)
+        assert isinstance(before, ConsumerGroup)
+        settled = not step.fenced and step.group.state_name == "Stable"
+        classic, records = conversion.downgraded(
+            step.group, before.epoch, step.now, self._classic.now(), settled=settled
+        )
+
+        def apply() -> None:
+            self._timers.forget(group_id)
+            self._classic.adopt(classic)
+
+        self._log.change(group_id, [*before.tombstones(), *records], apply)
+        _LOG.info("group %r goes on as a classic group", group_id)
+
+    def watch(self, group_id: str) -> None:
+        """See that what the group has to do by itself is done in time."""
+        group = self._groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            self._timers.watch(group_id, group.next_deadline_s())
 
     def default_assignor(self, group_id: str) -> str:
         """The assignor of a group whose members ask for none."""
@@ -207,11 +253,12 @@ class ConsumerCoordinator:
 
     # ---- time
 
-    def _now(self, group_id: str) -> steps.ConsumerNow:
+    def now(self, group_id: str) -> steps.ConsumerNow:
+        """The time, the settings and the topics of a step."""
         settings = self._settings_of(group_id)
         return steps.ConsumerNow(self._clock.monotonic_s(), self._clock.time_ms(), settings, self._catalog)
 
     def _expire(self, group_id: str) -> None:
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
-            self._keep(steps.expire(group, self._now(group_id)), [])
+            self.keep(steps.expire(group, self.now(group_id)))

@@ -26,7 +26,12 @@ from mainstem.broker.coordinator.effects import StateRecord
 from mainstem.broker.coordinator.timers import NEVER
 from mainstem.broker.error_codes import refusal
 from mainstem.broker.groups.consumer.assignors import Assignment
-from mainstem.broker.groups.consumer.consumer_records import epoch_tombstone, pattern_tombstone, target_epoch_tombstone
+from mainstem.broker.groups.consumer.consumer_records import (
+    epoch_tombstone,
+    member_tombstones,
+    pattern_tombstone,
+    target_epoch_tombstone,
+)
 from mainstem.broker.groups.group_types import GroupType, PartitionCheck
 from mainstem.broker.groups.member_bytes import HeldMetadata
 from mainstem.protocol.errors import ErrorCode
@@ -48,11 +53,24 @@ class MemberState(enum.IntEnum):
     UNRELEASED_PARTITIONS = 2
 
 
+class ClassicSide(NamedTuple):
+    """The classic protocol's part of a member that speaks it: its session, and its (protocol, subscription) pairs."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of its protocols."""
+        return frozenset(name for name, _ in self.protocols)
+
+
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
     """One member. ``assigned`` is what it may consume; ``pending_revocation`` what it has still to give up.
 
     ``assignment_epochs`` has the member epoch at which it got a partition; one without an entry came at its epoch now.
+    ``classic`` is there while the member speaks the classic protocol; its epoch is then its generation.
     """
 
     member_id: str
@@ -70,10 +88,14 @@ class ConsumerMember:
     assigned: Assignment = field(default_factory=dict)
     pending_revocation: Assignment = field(default_factory=dict)
     assignment_epochs: Mapping[Owner, int] = field(default_factory=dict)
+    classic: ClassicSide | None = None
 
     @property
     def held(self) -> HeldMetadata:
         """The metadata that the member sent."""
+        if self.classic is not None:
+            # A subscription has the topics' names in it; they are held once more as names.
+            return HeldMetadata(self.classic.protocols, len(self.classic.protocols[0][1]))
         return HeldMetadata(self.topic_names, len(self.topic_regex or ""))
 
     @property
@@ -122,7 +144,8 @@ class MatchedTopics(NamedTuple):
 @dataclass(slots=True)
 class ConsumerGroup:
     """One group. ``sessions`` and ``revocations`` are deadlines by member: of its next heartbeat, and of what it has to
-    give up (with the member epoch that it has to leave by then).
+    give up (with the member epoch that it has to leave by then). ``rejoins`` and ``syncs`` are those of members that
+    speak the classic protocol: of the JoinGroup and of the SyncGroup that they owe.
     """
 
     group_id: str
@@ -136,6 +159,8 @@ class ConsumerGroup:
     static_members: dict[str, str] = field(default_factory=dict)
     sessions: dict[str, float] = field(default_factory=dict)
     revocations: dict[str, tuple[int, float]] = field(default_factory=dict)
+    rejoins: dict[str, float] = field(default_factory=dict)
+    syncs: dict[str, float] = field(default_factory=dict)
     catalog_version: int = -1
 
     # ---- what groups of all types say
@@ -171,6 +196,10 @@ class ConsumerGroup:
         if generation_id < 0 and not self.members:
             return None
         member = self.member(member_id)
+        if member.classic is not None:
+            if generation_id != member.member_epoch:
+                raise refusal(ErrorCode.ILLEGAL_GENERATION)
+            return None
         if api_version < _EPOCHS_IN_COMMIT_FROM:
             raise refusal(ErrorCode.UNSUPPORTED_VERSION)
         if generation_id > member.member_epoch:
@@ -183,8 +212,10 @@ class ConsumerGroup:
         """Whether this member may see committed offsets. Raises RemoteError."""
         if member_id is None and member_epoch < 0:
             return
-        if member_epoch != self.member(member_id or "").member_epoch:
-            raise refusal(ErrorCode.STALE_MEMBER_EPOCH)
+        member = self.member(member_id or "")
+        if member_epoch != member.member_epoch:
+            is_modern = member.classic is None
+            raise refusal(ErrorCode.STALE_MEMBER_EPOCH if is_modern else ErrorCode.ILLEGAL_GENERATION)
 
     def check_offset_delete(self) -> None:
         """Offsets of topics without subscribers can be deleted at any time."""
@@ -198,9 +229,10 @@ class ConsumerGroup:
         return None if self.subscribes(topic) else commit_timestamp_ms
 
     def tombstones(self) -> list[StateRecord]:
-        """The records that remove it from the log; it has no members then."""
+        """The records that remove it and its members from the log."""
+        members = [each for member_id in self.members for each in member_tombstones(self.group_id, member_id)]
         patterns = [pattern_tombstone(self.group_id, pattern) for pattern in self.patterns]
-        return [*patterns, target_epoch_tombstone(self.group_id), epoch_tombstone(self.group_id)]
+        return [*members, *patterns, target_epoch_tombstone(self.group_id), epoch_tombstone(self.group_id)]
 
     # ---- members
 
@@ -246,6 +278,8 @@ class ConsumerGroup:
         self.targets.pop(member_id, None)
         self.sessions.pop(member_id, None)
         self.revocations.pop(member_id, None)
+        self.rejoins.pop(member_id, None)
+        self.syncs.pop(member_id, None)
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
             del self.static_members[member.instance_id]
 
@@ -264,12 +298,14 @@ class ConsumerGroup:
             static_members=dict(self.static_members),
             sessions=dict(self.sessions),
             revocations=dict(self.revocations),
+            rejoins=dict(self.rejoins),
+            syncs=dict(self.syncs),
         )
 
     def next_deadline_s(self) -> float:
         """The next time at which something must be done without a request."""
-        sessions = min(self.sessions.values(), default=NEVER)
-        return min(sessions, min((deadline_s for _, deadline_s in self.revocations.values()), default=NEVER))
+        revocations = (deadline_s for _, deadline_s in self.revocations.values())
+        return min((*self.sessions.values(), *self.rejoins.values(), *self.syncs.values(), *revocations), default=NEVER)
 
 
 def assignment_of(topic_partitions: Iterable[tuple[UUID, Iterable[int]]]) -> Assignment:

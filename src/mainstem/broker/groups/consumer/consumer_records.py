@@ -18,7 +18,7 @@ from mainstem.protocol.messages import consumer_group_records as kafka
 from mainstem.protocol.schema import Message
 
 if TYPE_CHECKING:
-    from mainstem.broker.groups.consumer.consumer_group import ConsumerGroup, ConsumerMember, MatchedTopics
+    from mainstem.broker.groups.consumer.consumer_group import ClassicSide, ConsumerGroup, ConsumerMember, MatchedTopics
 
 _INT16: Final = struct.Struct(">h")
 _VERSION: Final = 0
@@ -73,6 +73,7 @@ def member_record(group_id: str, member: ConsumerMember) -> StateRecord:
         subscribed_topic_regex=member.topic_regex,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.server_assignor,
+        classic_member_metadata=_classic(member.classic),
     )
     return _record(kafka.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
@@ -128,6 +129,13 @@ def pattern_record(group_id: str, pattern: str, matched: MatchedTopics) -> State
 def pattern_tombstone(group_id: str, pattern: str) -> StateRecord:
     """The tombstone of a regular expression without subscribers."""
     return _record(kafka.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern), None)
+
+
+def _classic(side: ClassicSide | None) -> kafka.ClassicMemberMetadata | None:
+    if side is None:
+        return None
+    protocols = [kafka.ClassicProtocol(name=name, metadata=metadata) for name, metadata in side.protocols]
+    return kafka.ClassicMemberMetadata(session_timeout_ms=side.session_timeout_ms, supported_protocols=protocols)
 
 
 def _partitions(assignment: Assignment) -> list[kafka.TopicPartitions]:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from mainstem.broker.groups.consumer.assignors import Assignment
 from mainstem.broker.groups.consumer.consumer_group import (
+    ClassicSide,
     ConsumerGroup,
     ConsumerMember,
     MatchedTopics,
@@ -69,7 +70,18 @@ def _member(group: ConsumerGroup, key: Any, value: Any) -> None:
         topic_regex=value.subscribed_topic_regex,
         rebalance_timeout_ms=value.rebalance_timeout_ms,
         server_assignor=value.server_assignor,
+        classic=_classic(key, value.classic_member_metadata),
     )
+
+
+def _classic(key: Any, value: Any) -> ClassicSide | None:
+    # Logs from before groups changed their protocol with members have no tag, which reads as a struct of defaults.
+    if value is None or value == kafka.ClassicMemberMetadata.of_defaults():
+        return None
+    if not value.supported_protocols:
+        raise FrameError(f"classic member {key.member_id!r} of group {key.group_id!r} supports no protocol")
+    protocols = tuple((each.name, bytes(each.metadata)) for each in value.supported_protocols)
+    return ClassicSide(value.session_timeout_ms, protocols)
 
 
 def _current(group: ConsumerGroup, key: Any, value: Any) -> None:

@@ -8,6 +8,7 @@ last target's, and move the member towards its target.
 
 from __future__ import annotations
 
+import enum
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -59,6 +60,25 @@ class Catalog(Protocol):
         """The names that a regular expression matches; None while that is not known."""
 
 
+class MigrationPolicy(enum.Enum):
+    """Which way a group with members may change its protocol, by the words of group.consumer.migration.policy."""
+
+    DISABLED = "disabled"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    BIDIRECTIONAL = "bidirectional"
+
+    @property
+    def upgrades(self) -> bool:
+        """Whether a classic group becomes a consumer group."""
+        return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+    @property
+    def downgrades(self) -> bool:
+        """Whether a consumer group becomes a classic group."""
+        return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
     """The settings of one group's steps."""
@@ -67,6 +87,7 @@ class ConsumerSettings:
     heartbeat_interval_ms: int = 5_000
     members_max: int = 2**31 - 1
     assignors: tuple[str, ...] = ("uniform", "range")
+    migration: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +112,13 @@ class Caller(NamedTuple):
 
 @dataclass(slots=True)
 class Step:
-    """The result of a step: the group's next state, the records of the change, and the answer."""
+    """The result of a step: the group's next state, its records, the answer, and whether a member was put out."""
 
     group: ConsumerGroup
     now: ConsumerNow
     records: list[StateRecord] = field(default_factory=list)
     answer: ConsumerGroupHeartbeatResponse | None = None
+    fenced: bool = False
 
 
 # ---- heartbeat
@@ -139,20 +161,22 @@ def heartbeat(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, call
     member = group.members.get(request.member_id)
     if member is not None and _brings_nothing(group, member, request, caller, now):
         step = Step(group, now)
-        _extend(step, member)
+        extend(step, member)
         step.answer = _answer(member, now, with_assignment=_is_full(request))
         return step
     step = Step(group.copy(), now)
     old = _find_or_create(step, request)
     updated = _taken_over(old, request, caller)
-    changed = _subscription_changed(old, updated)
+    changed = subscription_changed(old, updated)
     if updated != step.group.members.get(updated.member_id):
         step.records.append(records.member_record(group.group_id, updated))
     step.group.put(updated)
-    _refresh(step, bump=changed)
-    _retarget(step)
-    reconciled = _reconcile(step, updated, request, changed=changed)
-    _extend(step, reconciled)
+    step.group.rejoins.pop(updated.member_id, None)
+    step.group.syncs.pop(updated.member_id, None)
+    refresh(step, bump=changed)
+    retarget(step)
+    reconciled = move_on(step, updated, _owned(request), changed=changed)
+    extend(step, reconciled)
     with_assignment = request.member_epoch == 0 or _is_full(request) or old.assigned != reconciled.assigned
     step.answer = _answer(reconciled, now, with_assignment=with_assignment)
     return step
@@ -207,7 +231,7 @@ def _find_static(step: Step, request: ConsumerGroupHeartbeatRequest, held_by: st
             del group.static_members[existing.instance_id]
         return existing or ConsumerMember(member_id, request.instance_id)
     member = group.members[held_by]
-    if request.member_epoch == 0 and member.member_epoch != LEAVES_FOR_NOW:
+    if request.member_epoch == 0 and member.member_epoch != LEAVES_FOR_NOW and member.classic is None:
         raise refusal(ErrorCode.UNRELEASED_INSTANCE_ID, f"member {held_by!r} has the instance id")
     if held_by == member_id:
         if member.member_epoch != LEAVES_FOR_NOW:
@@ -217,10 +241,10 @@ def _find_static(step: Step, request: ConsumerGroupHeartbeatRequest, held_by: st
         return member
     if request.member_epoch != 0:
         raise refusal(ErrorCode.FENCED_INSTANCE_ID, f"member {held_by!r} has taken the instance id over")
-    return _replaced(step, member, member_id)
+    return replaced(step, member, member_id)
 
 
-def _replaced(step: Step, old: ConsumerMember, member_id: str) -> ConsumerMember:
+def replaced(step: Step, old: ConsumerMember, member_id: str) -> ConsumerMember:
     """A static member came back under another id: it goes on where it was."""
     group = step.group
     member = replace(old, member_id=member_id, member_epoch=0, previous_member_epoch=0).fresh()
@@ -264,17 +288,19 @@ def _taken_over(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, 
         topic_regex=member.topic_regex if regex is None else regex,
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         server_assignor=member.server_assignor if assignor is None else assignor,
+        classic=None,
     )
 
 
-def _subscription_changed(old: ConsumerMember, new: ConsumerMember) -> bool:
+def subscription_changed(old: ConsumerMember, new: ConsumerMember) -> bool:
+    """Whether a member now subscribes to something else."""
     return old.topic_names != new.topic_names or old.pattern != new.pattern
 
 
 # ---- what the group is about, and who shall have what
 
 
-def _refresh(step: Step, *, bump: bool) -> None:
+def refresh(step: Step, *, bump: bool) -> None:
     """Look at the topics again if they, or the subscriptions, may have changed; a change raises the group's epoch."""
     group, catalog = step.group, step.now.catalog
     if not bump and group.catalog_version == catalog.version:
@@ -322,7 +348,7 @@ def _hash(topics: Iterable[tuple[str, GroupTopic]]) -> int:
     return int.from_bytes(digest.digest(), signed=True)
 
 
-def _retarget(step: Step) -> None:
+def retarget(step: Step) -> None:
     """Compute a new target assignment if the group's epoch is newer than the last target's."""
     group, catalog = step.group, step.now.catalog
     if group.epoch <= group.assignment_epoch:
@@ -351,9 +377,8 @@ def _retarget(step: Step) -> None:
     step.records.append(records.target_epoch_record(group))
 
 
-def _reconcile(
-    step: Step, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, *, changed: bool
-) -> ConsumerMember:
+def move_on(step: Step, member: ConsumerMember, owned: Assignment | None, *, changed: bool) -> ConsumerMember:
+    """Move a member, which says that it holds ``owned``, towards its target."""
     group, now = step.group, step.now
     infos = (now.catalog.topic(name) for name in group.subscription(member))
     goal = reconcile.MemberTarget(
@@ -363,12 +388,13 @@ def _reconcile(
         is_free=lambda topic_id, number: (topic_id, number) not in group.owners,
         subscription_changed=changed,
     )
-    reconciled = reconcile.next_member(member, goal, _owned(request))
+    reconciled = reconcile.next_member(member, goal, owned)
     if reconciled == member:
         return member
     group.put(reconciled)
     step.records.append(records.current_record(group.group_id, reconciled))
-    if reconciled.state is MemberState.UNREVOKED_PARTITIONS:
+    # A member that speaks the classic protocol has deadlines for its JoinGroup and its SyncGroup.
+    if reconciled.state is MemberState.UNREVOKED_PARTITIONS and reconciled.classic is None:
         deadline_s = now.monotonic_s + reconciled.rebalance_timeout_ms / 1000
         group.revocations[member.member_id] = (reconciled.member_epoch, deadline_s)
     else:
@@ -382,8 +408,10 @@ def _owned(request: ConsumerGroupHeartbeatRequest) -> Assignment | None:
     return assignment_of((item.topic_id, item.partitions) for item in request.topic_partitions)
 
 
-def _extend(step: Step, member: ConsumerMember) -> None:
-    step.group.sessions[member.member_id] = step.now.monotonic_s + step.now.settings.session_timeout_ms / 1000
+def extend(step: Step, member: ConsumerMember) -> None:
+    """The member lives: its session begins again."""
+    timeout_ms = step.now.settings.session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
+    step.group.sessions[member.member_id] = step.now.monotonic_s + timeout_ms / 1000
 
 
 def _answer(member: ConsumerMember, now: ConsumerNow, *, with_assignment: bool) -> ConsumerGroupHeartbeatResponse:
@@ -408,7 +436,7 @@ def _answer(member: ConsumerMember, now: ConsumerNow, *, with_assignment: bool) 
 
 def _leave(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now: ConsumerNow) -> Step:
     if request.instance_id is not None:
-        _check_instance(group, request.instance_id, request.member_id)
+        check_instance(group, request.instance_id, request.member_id)
     member = group.member(request.member_id)
     step = Step(group.copy(), now)
     if request.member_epoch == LEAVES_FOR_NOW:
@@ -417,7 +445,7 @@ def _leave(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now: Co
         step.group.revocations.pop(member.member_id, None)
         step.records.append(records.current_record(group.group_id, away))
     else:
-        _fence(step, [member.member_id])
+        fence(step, [member.member_id])
     step.answer = ConsumerGroupHeartbeatResponse(
         error_code=ErrorCode.NONE,
         member_id=member.member_id,
@@ -427,7 +455,7 @@ def _leave(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now: Co
     return step
 
 
-def _check_instance(group: ConsumerGroup, instance_id: str, member_id: str) -> str:
+def check_instance(group: ConsumerGroup, instance_id: str, member_id: str) -> str:
     """The member that has the instance id, and must be ``member_id``. Raises RemoteError."""
     held_by = group.static_members.get(instance_id)
     if held_by is None:
@@ -448,14 +476,14 @@ def remove(
             if instance_id is None:
                 held_by = group.member(member_id).member_id
             else:
-                held_by = _check_instance(group, instance_id, member_id or group.static_members.get(instance_id, ""))
+                held_by = check_instance(group, instance_id, member_id or group.static_members.get(instance_id, ""))
             found[held_by] = None
             codes.append(ErrorCode.NONE)
         except RemoteError as error:
             codes.append(ErrorCode(error.code))
     step = Step(group.copy(), now)
     if found:
-        _fence(step, found)
+        fence(step, found)
     return step, codes
 
 
@@ -467,9 +495,11 @@ def expire(group: ConsumerGroup, now: ConsumerNow) -> Step:
         for member_id, (epoch, deadline_s) in group.revocations.items()
         if deadline_s <= now.monotonic_s and group.members[member_id].member_epoch == epoch and member_id not in late
     ]
+    for deadlines in (group.rejoins, group.syncs):
+        late += [each for each, deadline_s in deadlines.items() if deadline_s <= now.monotonic_s and each not in late]
     step = Step(group.copy(), now)
     if late:
-        _fence(step, late)
+        fence(step, late)
     step.group.revocations = {
         member_id: (epoch, deadline_s)
         for member_id, (epoch, deadline_s) in step.group.revocations.items()
@@ -478,9 +508,10 @@ def expire(group: ConsumerGroup, now: ConsumerNow) -> Step:
     return step
 
 
-def _fence(step: Step, member_ids: Iterable[str]) -> None:
+def fence(step: Step, member_ids: Iterable[str]) -> None:
     """Remove members. Their partitions are free at once: the next heartbeat of another member finds a new target."""
+    step.fenced = True
     for member_id in member_ids:
         step.group.remove(member_id)
         step.records += records.member_tombstones(step.group.group_id, member_id)
-    _refresh(step, bump=True)
+    refresh(step, bump=True)

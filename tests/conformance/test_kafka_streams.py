@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from mainstem.client.log import Log
 from tests.broker.harness import LogProcess
 from tests.support.apache_kafka import KafkaUnavailableError
 from tests.support.kafka_streams import CountByKey
@@ -20,9 +21,17 @@ KEYS = ("a", "b", "c")
 TIMEOUT_S = 150
 
 
+# A killed program's tasks are another's soon.
+_QUICK = {
+    f"group_streams_{least}{name}_ms": value
+    for name, value in (("session_timeout", "6000"), ("heartbeat_interval", "1000"))
+    for least in ("min_", "")
+}
+
+
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[LogProcess]:
-    with LogProcess(tmp_path / "data") as process:
+    with LogProcess(tmp_path / "data", **_QUICK) as process:
         yield process
 
 
@@ -44,12 +53,13 @@ def counts(consumer: Consumer, seen: dict[str, list[int]], last: int) -> None:
                 seen[(message.key() or b"").decode()].append(int(message.value() or b"0"))
 
 
-def test_every_record_counts_once_whoever_is_killed(log: LogProcess, tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", ["classic", "streams"])
+def test_every_record_counts_once_whoever_is_killed(log: LogProcess, tmp_path: Path, protocol: str) -> None:
     source, target = f"in-{uuid.uuid4().hex[:8]}", f"out-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": log.bootstrap})
     for future in admin.create_topics([NewTopic(source, 2, 1), NewTopic(target, 2, 1)]).values():
         future.result(60)
-    program = CountByKey(log.bootstrap, f"count-{source}", source, target, tmp_path / "state")
+    program = CountByKey(log.bootstrap, f"count-{source}", source, target, tmp_path / "state", protocol)
     try:
         program.start()
     except KafkaUnavailableError as error:
@@ -60,6 +70,9 @@ def test_every_record_counts_once_whoever_is_killed(log: LogProcess, tmp_path: P
     try:
         produce(log, source, 100)
         counts(consumer, seen, 100)
+        with Log(log.bootstrap) as client:
+            group = client.groups()[f"count-{source}"]
+        assert (group.kind, group.state.lower()) == (protocol, "stable")
         log.kill()
         log.start()
         produce(log, source, 100)

@@ -18,8 +18,11 @@ def streams_jars() -> Path:
 class CountByKey:
     """Counts the records of each key of ``source`` into ``target``, from ``start`` to ``stop`` or ``kill``."""
 
-    def __init__(self, bootstrap: str, application: str, source: str, target: str, state: Path) -> None:
-        self._arguments = [bootstrap, application, source, target, str(state)]
+    def __init__(
+        self, bootstrap: str, application: str, source: str, target: str, state: Path, protocol: str = "classic"
+    ) -> None:
+        """``protocol``: of its group, ``classic`` or ``streams``."""
+        self._arguments = [bootstrap, application, source, target, str(state), protocol]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

@@ -47,6 +47,7 @@ class _Rule(NamedTuple):
 _RULES: Final = (
     _Rule("group.version", 1, ApiKey.CONSUMER_GROUP_HEARTBEAT, 0),
     _Rule("share.version", 1, ApiKey.SHARE_FETCH, 1),
+    _Rule("streams.version", 1, ApiKey.STREAMS_GROUP_HEARTBEAT, 0),
     _Rule("transaction.version", 2, ApiKey.END_TXN, 5),
 )
 

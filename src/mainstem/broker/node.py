@@ -22,6 +22,7 @@ from mainstem.broker.error_codes import refusal
 from mainstem.broker.groups.classic.classic_steps import ClassicSettings
 from mainstem.broker.groups.consumer.consumer_steps import ConsumerSettings, MigrationPolicy
 from mainstem.broker.groups.coordinator import GroupCoordinator
+from mainstem.broker.groups.streams.streams_steps import StreamsSettings
 from mainstem.broker.metrics.meters import Meters
 from mainstem.broker.network.network_resources import NetworkResources
 from mainstem.broker.quotas.quotas import Quotas, Windows
@@ -90,7 +91,10 @@ class Node:
         self.configs.apply()
         self.group_configs = GroupConfigs(config, log.metadata)
         consumer_settings_of = _consumer_settings(config, self.group_configs)
-        self.groups = GroupCoordinator(self.topics, self.commit, clock, _group_settings(config), consumer_settings_of)
+        streams_settings_of = _streams_settings(config, self.group_configs)
+        self.groups = GroupCoordinator(
+            self.topics, self.commit, clock, _group_settings(config), consumer_settings_of, streams_settings_of
+        )
         self.groups.registry.member_bytes.bytes_max = int(config.get("mainstem.groups.bytes.max"))
         self.share = Shares(
             self.topics, self.commit, self.fetches, clock, config, self.group_configs, self.groups, letter_rules
@@ -213,6 +217,20 @@ def _consumer_settings(config: BrokerConfig, group_configs: GroupConfigs) -> Cal
             heartbeat_interval_ms=group_configs.get(group_id, "consumer.heartbeat.interval.ms"),
             members_max=members_max,
             migration=migration,
+        )
+
+    return settings_of
+
+
+def _streams_settings(config: BrokerConfig, group_configs: GroupConfigs) -> Callable[[str], StreamsSettings]:
+    members_max = int(config.get("group.streams.max.size"))
+
+    def settings_of(group_id: str) -> StreamsSettings:
+        return StreamsSettings(
+            session_timeout_ms=group_configs.get(group_id, "streams.session.timeout.ms"),
+            heartbeat_interval_ms=group_configs.get(group_id, "streams.heartbeat.interval.ms"),
+            members_max=members_max,
+            standbys=group_configs.get(group_id, "streams.num.standby.replicas"),
         )
 
     return settings_of

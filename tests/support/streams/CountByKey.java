@@ -23,7 +23,10 @@ public class CountByKey {
         // Without a cache every count is written, so that what is written tells whether any record counted twice.
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
         settings.put("consumer.auto.offset.reset", "earliest");
-        settings.put("consumer.session.timeout.ms", 6000);
+        settings.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, arguments[5]);
+        if (arguments[5].equals("classic")) { // of the other protocol the broker says it
+            settings.put("consumer.session.timeout.ms", 6000);
+        }
         settings.put("producer.transaction.timeout.ms", 20000);
         StreamsBuilder builder = new StreamsBuilder();
         builder.<String, String>stream(arguments[2])

@@ -86,11 +86,15 @@ def on_described_groups(asked: str) -> Guard:
 def _topics_shown(group: Any) -> set[str]:
     """The names of topics in a description; classic groups show bytes of their own alone."""
     names: set[str] = set()
+    topology = getattr(group, "topology", None)
+    for each in () if topology is None else topology.subtopologies or ():
+        names.update(each.source_topics)
+        names.update(topic.name for topic in (*each.repartition_source_topics, *each.state_changelog_topics))
     for member in group.members:
         names.update(getattr(member, "subscribed_topic_names", ()))
         for assigned in ("assignment", "target_assignment"):
             assignment = getattr(member, assigned, None)
-            if assignment is not None:
+            if assignment is not None and hasattr(assignment, "topic_partitions"):
                 names.update(part.topic_name for part in assignment.topic_partitions)
     return names
 
@@ -100,6 +104,19 @@ def on_member_of_group(topics: Topics, call: Call, access: Access) -> Steps:
     if not access.allows(Operation.READ, Resource.GROUP, call.body.group_id):
         return refused_request(call.api_key, call.api_version, _GROUP_DENIED)
     names = call.body.subscribed_topic_names or ()
+    if not all(access.allows(Operation.DESCRIBE, Resource.TOPIC, name) for name in names):
+        return refused_request(call.api_key, call.api_version, _TOPIC_DENIED)
+    return (yield)
+
+
+def on_member_of_streams_group(topics: Topics, call: Call, access: Access) -> Steps:
+    """Read on the group, and Describe on every topic that the member's topology reads or keeps."""
+    if not access.allows(Operation.READ, Resource.GROUP, call.body.group_id):
+        return refused_request(call.api_key, call.api_version, _GROUP_DENIED)
+    names: set[str] = set()
+    for each in () if call.body.topology is None else call.body.topology.subtopologies:
+        names.update(each.source_topics)
+        names.update(topic.name for topic in (*each.repartition_source_topics, *each.state_changelog_topics))
     if not all(access.allows(Operation.DESCRIBE, Resource.TOPIC, name) for name in names):
         return refused_request(call.api_key, call.api_version, _TOPIC_DENIED)
     return (yield)

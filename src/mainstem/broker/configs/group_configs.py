@@ -76,6 +76,31 @@ _SHARE: Final = {
     "session.timeout.ms": "A member of a share group that is silent for so long is out",
 }
 
+_STREAMS: Final = {
+    "assignment.interval.ms": _AT_ONCE,
+    "heartbeat.interval.ms": "How often a member of a streams group says that it lives",
+    "session.timeout.ms": "A member of a streams group that is silent for so long is out",
+}
+_STREAMS_ALONE: Final = {
+    "streams.initial.rebalance.delay.ms": ConfigDef(
+        "streams.initial.rebalance.delay.ms",
+        "int",
+        "",
+        "Kafka's wait for more members of a new streams group; here none",
+        integer,
+        setting="group.streams.initial.rebalance.delay.ms",
+    ),
+    "streams.num.standby.replicas": ConfigDef(
+        "streams.num.standby.replicas",
+        "int",
+        "",
+        "Standby tasks of each task of a streams group",
+        integer,
+        setting="group.streams.num.standby.replicas",
+        bounds=("", "group.streams.max.standby.replicas"),
+    ),
+}
+
 
 def _letter_topic(text: str) -> str:
     name = text.strip()
@@ -99,7 +124,17 @@ _OWN: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
 }
 
 GROUP_CONFIGS: Final[Mapping[str, ConfigDef]] = MappingProxyType(
-    dict(sorted({**_bounded("consumer", _CONSUMER), **_bounded("share", _SHARE), **definitions(_OWN)}.items()))
+    dict(
+        sorted(
+            {
+                **_bounded("consumer", _CONSUMER),
+                **_bounded("share", _SHARE),
+                **_bounded("streams", _STREAMS),
+                **_STREAMS_ALONE,
+                **definitions(_OWN),
+            }.items()
+        )
+    )
 )
 
 
@@ -143,6 +178,6 @@ class GroupConfigs:
             raise ConfigError(f"unknown group config {name!r}")
         value = definition.value(text, "group config")
         if definition.bounds is not None:
-            low, high = (int(self._config.get(bound)) for bound in definition.bounds)
+            low, high = (int(self._config.get(bound)) if bound else 0 for bound in definition.bounds)
             if not low <= value <= high:
                 raise definition.refusal(text, "group config", f"must be from {low} to {high}")

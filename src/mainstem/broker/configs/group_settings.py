@@ -1,4 +1,4 @@
-"""The broker's settings for consumer groups (KIP-848) and share groups, as rows of the settings table."""
+"""The broker's settings for consumer, share and streams groups, as rows of the settings table."""
 
 from __future__ import annotations
 
@@ -56,6 +56,25 @@ GROUP_SETTINGS: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
     "be",
     ("group.share.max.size", whole(1, 1000), 200): "The most members that a share group may have",
     ("group.share.max.share.sessions", whole(1), 2000): "Share sessions that are kept at once",
+    ("group.streams.session.timeout.ms", whole(1), 45_000): "A member of a streams group that is silent for so long is "
+    "out",
+    ("group.streams.min.session.timeout.ms", whole(1), 45_000): "The least that streams.session.timeout.ms of a group "
+    "may be",
+    ("group.streams.max.session.timeout.ms", whole(1), 60_000): "The most that streams.session.timeout.ms of a group "
+    "may be",
+    ("group.streams.heartbeat.interval.ms", whole(1), 5000): "How often a member of a streams group says that it lives",
+    ("group.streams.min.heartbeat.interval.ms", whole(1), 5000): "The least that streams.heartbeat.interval.ms of a "
+    "group may be",
+    ("group.streams.max.heartbeat.interval.ms", whole(1), 15_000): "The most that streams.heartbeat.interval.ms of a "
+    "group may be",
+    ("group.streams.assignment.interval.ms", whole(0), 1000): "Kafka's least time between assignments; here none",
+    ("group.streams.min.assignment.interval.ms", whole(0), 0): "The least that a group may set it to",
+    ("group.streams.max.assignment.interval.ms", whole(0), 15_000): "The most that a group may set it to",
+    ("group.streams.initial.rebalance.delay.ms", whole(0), 3000): "Kafka's wait for more members of a new streams "
+    "group; here none",
+    ("group.streams.num.standby.replicas", whole(0), 0): "Standby tasks of each task of a streams group",
+    ("group.streams.max.standby.replicas", whole(0), 2): "The most that streams.num.standby.replicas of a group may be",
+    ("group.streams.max.size", whole(1), INT32_MAX): "The most members that a streams group may have",
     ("errors.deadletterqueue.auto.create.topics.enable", BOOLEAN, "false"): "Whether a topic that a share group names "
     "for its dead letters is created when it is missing",
     ("errors.deadletterqueue.topic.name.prefix", TEXT, "dlq."): "How the names of topics for dead letters of share "

@@ -37,6 +37,8 @@ from mainstem.broker.groups.records import (
     offset_record,
     read_offset_change,
 )
+from mainstem.broker.groups.streams.streams_coordinator import StreamsCoordinator
+from mainstem.broker.groups.streams.streams_steps import StreamsSettings
 from mainstem.broker.storage.group_commit import GroupCommit
 from mainstem.broker.storage.topics import Topics
 from mainstem.clock import Clock
@@ -59,6 +61,7 @@ class GroupCoordinator:
         clock: Clock,
         settings: ClassicSettings,
         consumer_settings_of: Callable[[str], ConsumerSettings],
+        streams_settings_of: Callable[[str], StreamsSettings],
     ) -> None:
         self.log = GroupLog(topics, commit, clock)
         self._topics = topics
@@ -70,10 +73,12 @@ class GroupCoordinator:
             self.log, self.registry, self._offsets, self.classic, topics, clock, consumer_settings_of
         )
         self.membership = Membership(self.log, self.registry, self.classic, self.consumer)
+        self.streams = StreamsCoordinator(self.log, self.registry, self._offsets, topics, clock, streams_settings_of)
         self._kinds: dict[GroupType, GroupKind] = {}
         self._kind_of_record: dict[int, GroupKind] = {}
         self.register(GroupType.CLASSIC, self.classic)
         self.register(GroupType.CONSUMER, self.consumer)
+        self.register(GroupType.STREAMS, self.streams)
 
     # ---- start and stop
 
@@ -132,6 +137,7 @@ class GroupCoordinator:
         """Forget all timers."""
         self.classic.stop()
         self.consumer.stop()
+        self.streams.stop()
 
     # ---- committed offsets
 
@@ -233,8 +239,8 @@ class GroupCoordinator:
         """
         for group_id in [group.group_id for group in self.registry]:
             group = self.registry.get(group_id)
-            # The groups of other types have no committed offsets, and end by themselves.
-            if group is not None and group.group_type in (GroupType.CLASSIC, GroupType.CONSUMER):
+            # Share groups have no committed offsets, and end by themselves.
+            if group is not None and group.group_type is not GroupType.SHARE:
                 try:
                     self._expire_offsets_of(group, now_ms, retention_ms)
                 except MainstemError as error:

@@ -1,8 +1,8 @@
 """The interface that groups of all types share. A group id names one group, and each group has one type.
 
-Each type (classic, consumer, share) has its own coordinator. It keeps its groups in the one ``GroupRegistry`` and
-registers a ``GroupKind``. The kind says which records of ``__consumer_offsets`` belong to the type, and serves requests
-that are the same for all types (listing, deleting, committed offsets).
+Each type (classic, consumer, share, streams) has its own coordinator. It keeps its groups in the one ``GroupRegistry``
+and registers a ``GroupKind``. The kind says which records of ``__consumer_offsets`` belong to the type, and serves
+requests that are the same for all types (listing, deleting, committed offsets).
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class GroupType(enum.Enum):
     CLASSIC = "classic"
     CONSUMER = "consumer"
     SHARE = "share"
+    STREAMS = "streams"
 
 
 class Group(Protocol):

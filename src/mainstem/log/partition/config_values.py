@@ -39,7 +39,7 @@ class ConfigDef:
 
     Of the broker: ``topic_config`` names the topic config whose default it is, if any; ``scale`` is the number of that
     config's units in one unit of this one. Of a group: ``setting`` names the broker's setting with its default, if any;
-    ``bounds`` those with its least and its greatest value.
+    ``bounds`` those with its least (0 for an empty name) and its greatest value.
     """
 
     name: str

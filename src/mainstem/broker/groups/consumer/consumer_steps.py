@@ -307,7 +307,7 @@ def refresh(step: Step, *, bump: bool) -> None:
         return
     is_current = _resolve_patterns(step)
     names = frozenset[str]().union(*(group.subscription(member) for member in group.members.values()))
-    metadata_hash = _hash((name, info) for name in sorted(names) if (info := catalog.topic(name)) is not None)
+    metadata_hash = topics_hash((name, info) for name in sorted(names) if (info := catalog.topic(name)) is not None)
     if bump or metadata_hash != group.metadata_hash:
         group.epoch += 1
         group.metadata_hash = metadata_hash
@@ -337,7 +337,7 @@ def _resolve_patterns(step: Step) -> bool:
     return is_current
 
 
-def _hash(topics: Iterable[tuple[str, GroupTopic]]) -> int:
+def topics_hash(topics: Iterable[tuple[str, GroupTopic]]) -> int:
     """A hash of the topics; 0 when there are none, as in a new group."""
     topics = list(topics)
     if not topics:

@@ -1,0 +1,50 @@
+"""StreamsGroupHeartbeat (88), version 0: a thread of a Kafka Streams program joins, lives, gives tasks up and leaves.
+
+Answered when what it changed is durable. The sender needs Read on the group and Describe on the topology's topics;
+internal topics that are missing are made in its name, which needs Create. Deliberate: they are there when the answer
+comes, the first target comes without a delay, and a program whose group has no members may bring another topology.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator
+from typing import Any
+
+from mainstem.broker.access import group_guards
+from mainstem.broker.access.acls import Operation, ResourceType
+from mainstem.broker.access.authorizer import Access
+from mainstem.broker.api import Api
+from mainstem.broker.call import Answer, Call
+from mainstem.broker.groups.member_bytes import check_member_bytes
+from mainstem.broker.node import Node
+from mainstem.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+
+
+def handle(node: Node, call: Call) -> Awaitable[Answer]:
+    check_member_bytes(_texts(call.body), node.settings.group_member_bytes_max)
+    access = Access(node.authorizer, call.principal, call.client_host[1:])
+
+    def may_create(topic: str) -> bool:
+        return access.allows_on_cluster(Operation.CREATE) or access.allows(Operation.CREATE, ResourceType.TOPIC, topic)
+
+    return node.groups.streams.heartbeat(call, may_create)
+
+
+def _texts(request: StreamsGroupHeartbeatRequest) -> Iterator[str | None]:
+    """What the node keeps of a member and of its topology."""
+    yield from (request.process_id, request.rack_id)
+    for tag in request.client_tags or ():
+        yield from (tag.key, tag.value)
+    for each in () if request.topology is None else request.topology.subtopologies:
+        yield from (each.subtopology_id, *each.source_topics, *each.repartition_sink_topics)
+        for topic in (*each.state_changelog_topics, *each.repartition_source_topics):
+            yield from _of_topic(topic)
+
+
+def _of_topic(topic: Any) -> Iterator[str]:
+    yield topic.name
+    for config in topic.topic_configs:
+        yield from (config.key, config.value)
+
+
+API = Api(StreamsGroupHeartbeatRequest, handle, group_guards.on_member_of_streams_group)

@@ -125,7 +125,6 @@ _METRICS: Final = "listed by Kafka with a plug-in for clients' metrics alone"
 _TOKENS: Final = "there are no delegation tokens"
 _VOTERS: Final = "there is one node, and no quorum to change"
 _SHARE_STATE: Final = "between Kafka's brokers only"
-_STREAMS: Final = "Kafka Streams uses the classic protocol here, as it does by default"
 NOT_SERVED: Final = MappingProxyType(
     {
         38: _TOKENS,
@@ -140,8 +139,6 @@ NOT_SERVED: Final = MappingProxyType(
         85: _SHARE_STATE,
         86: _SHARE_STATE,
         87: _SHARE_STATE,
-        88: _STREAMS,
-        89: _STREAMS,
     }
 )
 """APIs of Apache Kafka that are deliberately not listed here."""
@@ -176,8 +173,8 @@ first FindCoordinator for a key that they keep, or the first change that is writ
 read them may read them. Only the log writes them: Produce, DeleteTopics and DeleteRecords are refused
 (INVALID_TOPIC_EXCEPTION).
 
-Features (KIP-584) are listed by what is served: `transaction.version` 2, `group.version` 1 and `share.version` 1 with
-their APIs. None of them is switched at run time.
+Features (KIP-584) are listed by what is served: `transaction.version` 2, and with their APIs `group.version`,
+`share.version` and `streams.version` 1. None of them is switched at run time.
 
 Topic and broker configs have Kafka's names and bounds; DescribeConfigs says of each what it means here. Kafka lists
 more broker configs: those are about threads, replicas, controllers and plug-ins that are not here, and setting one is

@@ -193,7 +193,11 @@ DELIBERATE: Final = (
         "Mainstem's own topic configs are listed, and those of Confluent's schema validation and of KIP-1191",
     ),
     DeliberateDifference(
-        "describe_configs", r"configs\.streams\.", ABSENT, ANY, "Streams groups are not served, nor are their configs"
+        "describe_configs",
+        r"configs\.streams\.assignor\.offload\.enable",
+        ABSENT,
+        ANY,
+        "Assignments of streams groups are made on the event loop; there is nothing to switch",
     ),
     DeliberateDifference("share_group_heartbeat", r"^member_epoch$", ANY, ANY, _SHARES_AT_ONCE, when=_are_epochs),
     DeliberateDifference("share_group_heartbeat", r"^assignment\.topic_partitions", ANY, ANY, _SHARES_AT_ONCE),

@@ -26,15 +26,16 @@ _TOPICS += ["cnt", "avg", "tagg", "fk"]
 _DRIVER_S = 600
 
 
+@pytest.mark.parametrize("protocol", ["classic", "streams"])
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_the_driver_finds_what_it_expects_although_the_log_and_a_client_are_killed(
-    guarantee: str, tmp_path: Path
+    guarantee: str, protocol: str, tmp_path: Path
 ) -> None:
     with LogProcess(tmp_path / "data") as log, ExitStack() as running:
         admin = AdminClient({"bootstrap.servers": log.bootstrap})
         for future in admin.create_topics([NewTopic(name, 5, 1) for name in _TOPICS]).values():
             future.result(60)
-        settings = f"bootstrap.servers={log.bootstrap}\nprocessing.guarantee={guarantee}\n"
+        settings = f"bootstrap.servers={log.bootstrap}\nprocessing.guarantee={guarantee}\ngroup.protocol={protocol}\n"
         first, second = (tmp_path / "first", tmp_path / "second")
         running.enter_context(_process(first, settings, "process"))
         killed = running.enter_context(_process(second, settings, "process"))

@@ -11,12 +11,15 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from mainstem.client.log import Log
+from mainstem.client.log import GroupInfo, Log
+from mainstem.model import Position
 from tests.broker.harness import LogProcess
-from tests.support.apache_kafka import KafkaUnavailableError
+from tests.support.apache_kafka import KafkaUnavailableError, run_tool
+from tests.support.eventually import eventually
 from tests.support.kafka_streams import CountByKey
 
 pytestmark = [pytest.mark.maven, pytest.mark.timeout(400)]
+_ABSENT = GroupInfo("", "", Position(), -1)
 KEYS = ("a", "b", "c")
 TIMEOUT_S = 150
 
@@ -41,6 +44,16 @@ def produce(log: LogProcess, topic: str, count: int) -> None:
         for key in KEYS:
             producer.produce(topic, b"x", key=key)
     assert producer.flush(60) == 0
+
+
+def tool(log: LogProcess, *arguments: str) -> str:
+    """What kafka-streams-groups prints."""
+    done = run_tool(
+        "org.apache.kafka.tools.streams.StreamsGroupCommand", "--bootstrap-server", log.bootstrap, *arguments
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Error" not in done.stdout, done.stdout
+    return done.stdout
 
 
 def counts(consumer: Consumer, seen: dict[str, list[int]], last: int) -> None:
@@ -85,3 +98,37 @@ def test_every_record_counts_once_whoever_is_killed(log: LogProcess, tmp_path: P
         program.kill()
         consumer.close()
     assert seen == {key: list(range(1, 301)) for key in KEYS}
+
+
+def test_kafkas_own_tools_show_reset_and_delete_a_streams_group(log: LogProcess, tmp_path: Path) -> None:
+    admin = AdminClient({"bootstrap.servers": log.bootstrap})
+    for future in admin.create_topics([NewTopic("in", 2, 1), NewTopic("out", 2, 1)]).values():
+        future.result(60)
+    program = CountByKey(log.bootstrap, "counting", "in", "out", tmp_path / "state", "streams")
+    try:
+        program.start()
+    except KafkaUnavailableError as error:
+        pytest.skip(str(error))
+    produce(log, "in", 10)
+    try:
+        with Log(log.bootstrap) as client:
+            eventually(lambda: client.groups().get("counting", _ABSENT).lag == 0, "the program has read all", 60)
+        assert "counting" in tool(log, "--list")
+        described = tool(log, "--describe", "--group", "counting", "--members", "--verbose")
+        assert "ACTIVE: 0:[0,1];" in described.replace(" ", "").replace("ACTIVE:", "ACTIVE: ")
+        assert "Stable" in tool(log, "--describe", "--group", "counting", "--state")
+    finally:
+        program.stop()
+    with Log(log.bootstrap) as client:
+        eventually(lambda: client.groups()["counting"].state.lower() == "empty", "the program has left", 60)
+        reset = tool(log, "--reset-offsets", "--group", "counting", "--all-input-topics", "--to-earliest", "--execute")
+        assert "counting" in reset
+        assert client.groups()["counting"].lag == 30
+        tool(log, "--delete", "--group", "counting", "--delete-all-internal-topics")
+        assert "counting" not in client.groups()
+    log.stop()
+    segment = log.data_dir / "__consumer_offsets-0" / "00000000000000000000.log"
+    dumped = run_tool("org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(segment)).stdout
+    assert '"type":"23","data":{"groupId":"counting"}' in dumped.replace(" ", "")
+    assert '"sourceTopics":["in"]' in dumped
+    assert '"assignmentEpochs":[' in dumped

@@ -64,10 +64,6 @@ def transfer_report(
         for topic in sorted(cluster.topics.values())
     ]
     coordination = read_coordination(source)
-    streams = [
-        Left(f"streams group {group}", "its committed offsets go along; use group.protocol=classic")
-        for group in coordination.streams_groups
-    ]
     return TransferReport(
         cluster_id,
         rows,
@@ -77,5 +73,5 @@ def transfer_report(
         len(cluster.acls),
         len(cluster.quotas),
         sizes,
-        [*notes, *streams],
+        list(notes),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from mainstem.broker.groups.records import OFFSET_KEY_TYPES, OffsetKey, key_type, read_offset_change
 from mainstem.broker.storage.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -20,30 +20,19 @@ from mainstem.log.files.names import LOG
 from mainstem.record.header import iter_headers
 from mainstem.record.reader import DecodedRecord, read_records
 
-_STREAMS_KEY_TYPES: Final = frozenset(range(17, 24))
-_INT16_BYTES: Final = 2
-
 
 class StoredCoordination(NamedTuple):
-    """``offsets`` counts the committed offsets of each group; ``transactions`` says the state of each id.
-
-    ``streams_groups`` are those of Kafka Streams' own protocol (KIP-1071), which Mainstem does not have.
-    """
+    """``offsets`` counts the committed offsets of each group; ``transactions`` says the state of each id."""
 
     offsets: dict[str, int]
     transactions: dict[str, str]
-    streams_groups: list[str]
 
 
 def read_coordination(data: Path) -> StoredCoordination:
     """Read both topics. Raises StorageError when a file cannot be read."""
     committed: dict[OffsetKey, None] = {}
-    streams: set[str] = set()
     for record in _records(data, OFFSETS_TOPIC):
         key = record.key or b""
-        if len(key) > _INT16_BYTES and key_type(key) in _STREAMS_KEY_TYPES:
-            size = int.from_bytes(key[_INT16_BYTES : 2 * _INT16_BYTES], "big")
-            streams.add(key[2 * _INT16_BYTES : 2 * _INT16_BYTES + size].decode(errors="replace"))
         if len(key) >= 2 and key_type(key) in OFFSET_KEY_TYPES:
             change = read_offset_change(key, record.value)
             if change.committed is None:
@@ -61,7 +50,7 @@ def read_coordination(data: Path) -> StoredCoordination:
         else:
             transactions[name] = transaction
     states = {name: each.state.text for name, each in sorted(transactions.items())}
-    return StoredCoordination(dict(sorted(offsets.items())), states, sorted(streams))
+    return StoredCoordination(dict(sorted(offsets.items())), states)
 
 
 def _records(data: Path, topic: str) -> Iterator[DecodedRecord]:

@@ -43,7 +43,7 @@ CONFIG_TABLES = {"broker_config.py", "group_settings.py", "security_settings.py"
 # Kafka has these, and clients ask for them; here they have one possible value.
 ONLY_LISTED = {"default.replication.factor", "ssl.keystore.type", "ssl.truststore.type"}
 # Read by the name of a group's config, or by a part of the name.
-READ_BY_RULE = {name for each in GROUP_CONFIGS.values() for name in (each.setting, *(each.bounds or ()))} | {
+READ_BY_RULE = {name for each in GROUP_CONFIGS.values() for name in (each.setting, *(each.bounds or ())) if name} | {
     f"{quota}.{word}" for quota in ("quota", "controller.quota") for word in ("window.num", "window.size.seconds")
 }
 # What two modules need: the node's id, and the bound of a frame before and after authentication.

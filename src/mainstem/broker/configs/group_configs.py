@@ -82,24 +82,25 @@ _STREAMS: Final = {
     "session.timeout.ms": "A member of a streams group that is silent for so long is out",
 }
 _STREAMS_ALONE: Final = {
-    "streams.initial.rebalance.delay.ms": ConfigDef(
-        "streams.initial.rebalance.delay.ms",
-        "int",
-        "",
-        "Kafka's wait for more members of a new streams group; here none",
-        integer,
-        setting="group.streams.initial.rebalance.delay.ms",
-    ),
-    "streams.num.standby.replicas": ConfigDef(
-        "streams.num.standby.replicas",
-        "int",
-        "",
-        "Standby tasks of each task of a streams group",
-        integer,
-        setting="group.streams.num.standby.replicas",
-        bounds=("", "group.streams.max.standby.replicas"),
-    ),
+    "initial.rebalance.delay.ms": ("Kafka's wait for more members of a new streams group; here none", None),
+    "num.standby.replicas": ("Standby tasks of each task of a streams group", ("", "max.standby.replicas")),
 }
+
+
+def _defaulted(kind: str, table: Mapping[str, tuple[str, tuple[str, str] | None]]) -> dict[str, ConfigDef]:
+    """Numeric configs of a ``kind`` of group; a broker's setting gives the default, and others the bounds, if any."""
+    return {
+        f"{kind}.{word}": ConfigDef(
+            f"{kind}.{word}",
+            "int",
+            "",
+            doc,
+            integer,
+            setting=f"group.{kind}.{word}",
+            bounds=None if bounds is None else (bounds[0], f"group.{kind}.{bounds[1]}"),
+        )
+        for word, (doc, bounds) in table.items()
+    }
 
 
 def _letter_topic(text: str) -> str:
@@ -130,7 +131,7 @@ GROUP_CONFIGS: Final[Mapping[str, ConfigDef]] = MappingProxyType(
                 **_bounded("consumer", _CONSUMER),
                 **_bounded("share", _SHARE),
                 **_bounded("streams", _STREAMS),
-                **_STREAMS_ALONE,
+                **_defaulted("streams", _STREAMS_ALONE),
                 **definitions(_OWN),
             }.items()
         )

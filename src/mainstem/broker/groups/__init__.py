@@ -4,6 +4,7 @@
 * ``group_types``: the interface between ``coordinator`` and the types
 * ``classic``: classic groups
 * ``consumer``: consumer groups (KIP-848)
+* ``streams``: streams groups (KIP-1071)
 * ``migration``: groups that change their protocol while members are there
 * ``offsets``: committed offsets
 * ``records``: records in Kafka's format

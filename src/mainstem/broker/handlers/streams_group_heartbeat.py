@@ -31,7 +31,7 @@ def handle(node: Node, call: Call) -> Awaitable[Answer]:
 
 
 def _texts(request: StreamsGroupHeartbeatRequest) -> Iterator[str | None]:
-    """What the node keeps of a member and of its topology."""
+    """The texts that the node keeps of a member and of its topology."""
     yield from (request.process_id, request.rack_id)
     for tag in request.client_tags or ():
         yield from (tag.key, tag.value)

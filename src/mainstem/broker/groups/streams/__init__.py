@@ -7,7 +7,7 @@
 * ``streams_steps``: the steps of a group: heartbeat, leave, time-outs
 * ``task_reconcile``: a member's next step towards its target
 * ``streams_records``: the records of a group in ``__consumer_offsets``
-* ``answers``: what a heartbeat is told of its group
+* ``answers``: the answer to a heartbeat
 * ``streams_replay``: rebuilds groups from them
 * ``streams_coordinator``: runs the steps, writes the records, makes internal topics
 """

@@ -1,4 +1,4 @@
-"""What a heartbeat's answer says of a streams group besides the member's tasks. Pure functions."""
+"""The answer to a heartbeat: the group's status, its endpoints, and the member's tasks. Pure functions."""
 
 from __future__ import annotations
 

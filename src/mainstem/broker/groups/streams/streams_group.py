@@ -32,7 +32,7 @@ _EPOCHS_IN_COMMIT_FROM = 9
 _EMPTY = TaskSet()
 
 
-class MemberState(enum.IntEnum):
+class TaskState(enum.IntEnum):
     """How far a member has come towards its target, by Kafka's numbers."""
 
     STABLE = 1
@@ -65,7 +65,7 @@ class StreamsMember:
     client_tags: tuple[tuple[str, str], ...] = ()
     member_epoch: int = 0
     previous_member_epoch: int = 0
-    state: MemberState = MemberState.STABLE
+    state: TaskState = TaskState.STABLE
     assigned: TaskSet = _EMPTY
     pending_revocation: TaskSet = _EMPTY
     assignment_epochs: Mapping[Task, int] = field(default_factory=dict)
@@ -210,7 +210,7 @@ class StreamsGroup:
 
     def is_reconciled(self, member: StreamsMember) -> bool:
         """Whether the member has all that it was to have, and nothing else."""
-        return member.state is MemberState.STABLE and member.member_epoch == self.assignment_epoch
+        return member.state is TaskState.STABLE and member.member_epoch == self.assignment_epoch
 
     def remove(self, member_id: str) -> None:
         """A member is out: its tasks are free."""

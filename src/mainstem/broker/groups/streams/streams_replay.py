@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from mainstem.broker.groups.streams.streams_group import ClientEndpoint, MemberState, StreamsGroup, StreamsMember
+from mainstem.broker.groups.streams.streams_group import ClientEndpoint, StreamsGroup, StreamsMember, TaskState
 from mainstem.broker.groups.streams.streams_records import STANDBYS
 from mainstem.broker.groups.streams.tasks import Task, TaskSet
 from mainstem.errors import FrameError
@@ -78,7 +78,7 @@ def _current(group: StreamsGroup, key: Any, value: Any) -> None:
             group.members[key.member_id] = replace(without, member_epoch=0, previous_member_epoch=0)
         return
     try:
-        state = MemberState(value.state)
+        state = TaskState(value.state)
     except ValueError as error:
         raise FrameError(f"member {key.member_id!r} of group {key.group_id!r} is in state {value.state}") from error
     # After a compaction a member's tasks may come before what says who it is.

@@ -22,7 +22,7 @@ from mainstem.broker.groups.consumer.consumer_steps import Caller, Catalog, topi
 from mainstem.broker.groups.streams import streams_records as records
 from mainstem.broker.groups.streams import topology as topologies
 from mainstem.broker.groups.streams.answers import answer_of, with_tasks_of
-from mainstem.broker.groups.streams.streams_group import ClientEndpoint, MemberState, StreamsGroup, StreamsMember
+from mainstem.broker.groups.streams.streams_group import ClientEndpoint, StreamsGroup, StreamsMember, TaskState
 from mainstem.broker.groups.streams.task_assignor import StreamsClient, assign
 from mainstem.broker.groups.streams.task_reconcile import TaskTarget, is_part_of, next_member
 from mainstem.broker.groups.streams.tasks import Task, TaskSet
@@ -219,7 +219,7 @@ def refresh(step: StreamsStep, *, bump: bool) -> None:
 
 
 def _retarget(step: StreamsStep) -> None:
-    """Compute a new target if the group's epoch is newer than the last target's; without topics nobody has tasks."""
+    """Compute a new target if the group is at a newer epoch. While topics are missing, no member has tasks."""
     group = step.group
     if group.epoch <= group.assignment_epoch:
         return
@@ -254,7 +254,7 @@ def _move_on(step: StreamsStep, member: StreamsMember, owned: TaskSet | None) ->
         return member
     group.members[member.member_id] = reconciled
     step.records.append(records.current_record(group.group_id, reconciled))
-    if reconciled.state is MemberState.UNREVOKED_TASKS:
+    if reconciled.state is TaskState.UNREVOKED_TASKS:
         deadline_s = now.monotonic_s + reconciled.rebalance_timeout_ms / 1000
         group.revocations[member.member_id] = (reconciled.member_epoch, deadline_s)
     else:
@@ -263,7 +263,7 @@ def _move_on(step: StreamsStep, member: StreamsMember, owned: TaskSet | None) ->
 
 
 def _taken(group: StreamsGroup, member: StreamsMember) -> tuple[set[Task], Counter[Task]]:
-    """What the others have: active tasks, and tasks in any role in the process of ``member``."""
+    """The tasks of the others: active ones, and tasks in any role in the process of ``member``."""
     active: set[Task] = set()
     in_process: Counter[Task] = Counter()
     for other in group.members.values():

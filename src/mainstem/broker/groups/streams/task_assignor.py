@@ -56,6 +56,7 @@ class _Spread:
         longer = self._longer
         for client in sorted(self._clients, key=lambda each: (-_count(each.target.active), each.member_id)):
             kept = [task for task in each_of(client.target.active) if task in tasks and task not in self._active]
+            kept.sort(key=lambda task: (task[1], task[0]))  # so that it gives up tasks of each subtopology
             share = self._quota + (longer > 0 and len(kept) > self._quota)
             longer -= len(kept) > self._quota and longer > 0
             for task in kept[:share]:
@@ -99,7 +100,7 @@ class _Spread:
         self._load[member_id] += 1
 
     def targets(self) -> dict[str, TaskSet]:
-        """What each member gets."""
+        """The tasks of each member."""
         active: dict[str, list[Task]] = {member_id: [] for member_id in self._load}
         standby: dict[str, list[Task]] = {member_id: [] for member_id in self._load}
         for task, member_id in self._active.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from mainstem.broker.groups.streams.streams_group import MemberState, StreamsMember
+from mainstem.broker.groups.streams.streams_group import StreamsMember, TaskState
 from mainstem.broker.groups.streams.tasks import Task, Tasks, TaskSet, each_of, gathered
 
 
@@ -29,9 +29,9 @@ class TaskTarget:
 
 def next_member(member: StreamsMember, goal: TaskTarget, owned: TaskSet | None) -> StreamsMember:
     """The member after a heartbeat with ``owned``; the same one when it cannot go on yet."""
-    if member.state is MemberState.STABLE and member.member_epoch == goal.epoch:
+    if member.state is TaskState.STABLE and member.member_epoch == goal.epoch:
         return member
-    if member.state is MemberState.UNREVOKED_TASKS and _holds(owned, member.pending_revocation):
+    if member.state is TaskState.UNREVOKED_TASKS and _holds(owned, member.pending_revocation):
         return member
     then = _towards(member, goal, owned)
     known = {task: member.assignment_epochs.get(task, member.member_epoch) for task in member.active_tasks()}
@@ -42,14 +42,14 @@ def _towards(member: StreamsMember, goal: TaskTarget, owned: TaskSet | None) -> 
     kept = member.assigned.both(goal.target)
     given_up = member.assigned.without(kept)
     if given_up and _holds(owned, given_up):
-        return replace(member, state=MemberState.UNREVOKED_TASKS, assigned=kept, pending_revocation=given_up)
+        return replace(member, state=TaskState.UNREVOKED_TASKS, assigned=kept, pending_revocation=given_up)
     wanted = goal.target.without(kept)
     ready = TaskSet(
         _those(wanted.active, goal.may_run), _those(wanted.standby, goal.may_copy), _those(wanted.warmup, goal.may_copy)
     )
     return replace(
         member.at_epoch(goal.epoch),
-        state=MemberState.STABLE if ready == wanted else MemberState.UNRELEASED_TASKS,
+        state=TaskState.STABLE if ready == wanted else TaskState.UNRELEASED_TASKS,
         assigned=kept.plus(ready),
         pending_revocation=TaskSet(),
     )

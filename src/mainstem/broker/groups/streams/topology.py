@@ -22,7 +22,7 @@ Topology = kafka.StreamsGroupTopologyValue
 
 
 class GroupStatus(enum.IntEnum):
-    """What a heartbeat's answer says of the group, by Kafka's numbers."""
+    """The status of a group in the answer to a heartbeat, by Kafka's numbers."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
@@ -281,9 +281,9 @@ class _Counts:
     def _make_equal(self, names: list[str]) -> None:
         fixed = {name: self.known[name] for name in names if name not in self._flexible}
         if len(set(fixed.values())) > 1:
-            told = ", ".join(f"{name} has {count}" for name, count in sorted(fixed.items()))
+            listed = ", ".join(f"{name} has {count}" for name, count in sorted(fixed.items()))
             raise TopologyProblemError(
-                GroupStatus.INCORRECTLY_PARTITIONED_TOPICS, f"topics are not co-partitioned: {told}"
+                GroupStatus.INCORRECTLY_PARTITIONED_TOPICS, f"topics are not co-partitioned: {listed}"
             )
         count = next(iter(fixed.values())) if fixed else max((self.known[name] for name in names), default=0)
         self.known.update({name: count for name in names if name in self._flexible})

@@ -133,6 +133,7 @@ _NO_EPOCH: Final = (
     "a produced batch of a producer without an epoch is INVALID_RECORD; Kafka takes it, or compares the epoch"
 )
 _NO_CODEC: Final = "a produced batch of a codec that does not exist is INVALID_RECORD; in Kafka UNKNOWN_SERVER_ERROR"
+_NO_MEMBER_ID: Final = "a member epoch without a member id is UNKNOWN_MEMBER_ID; in Kafka UNKNOWN_SERVER_ERROR"
 _MAY_SUBSCRIBE: Final = (
     "while a classic group rebalances, its topics are those that its members name now; in Kafka those of the last "
     "generation"
@@ -218,6 +219,7 @@ DELIBERATE: Final = (
     DeliberateDifference("offset_delete", r"partitions.*error_code$", 86, 0, _MAY_SUBSCRIBE, parts=True),
     DeliberateDifference("init_producer_id", r"^error_code$", 90, 0, _OLDER_INIT, parts=True),
     DeliberateDifference("create_partitions", r"error_code$", 37, -1, _TOO_MANY),
+    DeliberateDifference("offset_fetch", r"^groups\[\d+\]\.error_code$", 25, -1, _NO_MEMBER_ID),
     DeliberateDifference("produce", r"log_start_offset$", ANY, -1, _NO_CODEC, asks="damage='codec'"),
     DeliberateDifference("produce", r"error_code$", 21, ANY, _ACKS_FIRST),
     DeliberateDifference("add_offsets_to_txn", r"^error_code$", 24, ANY, _NO_OFFSETS_GROUP),

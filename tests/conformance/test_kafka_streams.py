@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from mainstem.client.log import GroupInfo, Log
-from mainstem.model import Position
+from mainstem.model import Position, TopicPartition
 from tests.broker.harness import LogProcess
 from tests.support.apache_kafka import KafkaUnavailableError, run_tool
 from tests.support.eventually import eventually
@@ -79,7 +80,7 @@ def test_every_record_counts_once_whoever_is_killed(log: LogProcess, tmp_path: P
         pytest.skip(str(error))
     settings = {"bootstrap.servers": log.bootstrap, "group.id": "reader", "isolation.level": "read_committed"}
     consumer, seen = Consumer({**settings, "enable.auto.commit": False}), {key: list[int]() for key in KEYS}
-    consumer.assign([TopicPartition(target, number, 0) for number in range(2)])
+    consumer.assign([Place(target, number, 0) for number in range(2)])
     try:
         produce(log, source, 100)
         counts(consumer, seen, 100)
@@ -113,6 +114,11 @@ def test_kafkas_own_tools_show_reset_and_delete_a_streams_group(log: LogProcess,
     try:
         with Log(log.bootstrap) as client:
             eventually(lambda: client.groups().get("counting", _ABSENT).lag == 0, "the program has read all", 60)
+            found = client.group_admin.describe("counting")
+        assert (found.group.kind, found.group.state) == ("streams", "Stable")
+        assert {tp for member in found.group.members for tp in member.assigned} == {
+            TopicPartition("in", number) for number in range(2)
+        }
         assert "counting" in tool(log, "--list")
         described = tool(log, "--describe", "--group", "counting", "--members", "--verbose")
         assert "ACTIVE: 0:[0,1];" in described.replace(" ", "").replace("ACTIVE:", "ACTIVE: ")

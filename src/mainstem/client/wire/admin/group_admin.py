@@ -1,12 +1,12 @@
 """Single groups by the Kafka protocol: describe, delete, set offsets; functions over a ``WireClient``, whose contract
-they have. Groups of both protocols look alike here.
+they have. Groups of all types look alike here.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 from mainstem.client.failures import error_of
 from mainstem.client.wire.admin.groups import list_groups
@@ -23,6 +23,8 @@ from mainstem.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from mainstem.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from mainstem.protocol.schema import Message
 
 _COMMIT_BY_NAME_MAX: Final = 9
 _NOBODY: Final = -1
@@ -41,7 +43,7 @@ class GroupMember(NamedTuple):
 
 
 class DescribedGroup(NamedTuple):
-    """A group with its members; ``kind`` is classic, consumer or share, ``state`` Kafka's word."""
+    """A group with its members; ``kind`` is classic, consumer, share or streams, ``state`` Kafka's word."""
 
     name: str
     kind: str
@@ -55,18 +57,22 @@ def describe_group(client: WireClient, name: str) -> DescribedGroup:
     if listed is None:
         raise UnknownGroupError(f"there is no group {name!r}; mainstem groups list shows the groups")
     kind = listed.kind.lower() or "classic"
-    if kind == "consumer":
-        return DescribedGroup(name, kind, listed.state, _consumer_members(client, name))
-    members = _classic_members(client, name) if kind == "classic" else ()
+    members = _MEMBERS_OF[kind](client, name) if kind in _MEMBERS_OF else ()
     return DescribedGroup(name, kind, listed.state, members)
 
 
-def _consumer_members(client: WireClient, name: str) -> tuple[GroupMember, ...]:
-    request = ConsumerGroupDescribeRequest(group_ids=[name], include_authorized_operations=False)
+def _described(client: WireClient, name: str, request: Message) -> Any:
+    """The one group that is asked for. Raises RemoteError."""
     answer = ask_coordinator(client, request, name, GROUP, lambda answer: [group.error_code for group in answer.groups])
     (group,) = answer.groups
     if group.error_code != ErrorCode.NONE:
         raise error_of(group.error_code, f"group {name!r} cannot be described", group.error_message)
+    return group
+
+
+def _consumer_members(client: WireClient, name: str) -> tuple[GroupMember, ...]:
+    request = ConsumerGroupDescribeRequest(group_ids=[name], include_authorized_operations=False)
+    group = _described(client, name, request)
     return tuple(
         GroupMember(each.member_id, each.instance_id, each.client_id, each.client_host, _assigned(each))
         for each in group.members
@@ -82,11 +88,7 @@ def _assigned(member: Member) -> frozenset[TopicPartition]:
 
 
 def _classic_members(client: WireClient, name: str) -> tuple[GroupMember, ...]:
-    request = DescribeGroupsRequest(groups=[name])
-    answer = ask_coordinator(client, request, name, GROUP, lambda answer: [group.error_code for group in answer.groups])
-    (group,) = answer.groups
-    if group.error_code != ErrorCode.NONE:
-        raise error_of(group.error_code, f"group {name!r} cannot be described", group.error_message)
+    group = _described(client, name, DescribeGroupsRequest(groups=[name]))
     return tuple(
         GroupMember(
             each.member_id,
@@ -94,6 +96,34 @@ def _classic_members(client: WireClient, name: str) -> tuple[GroupMember, ...]:
             each.client_id,
             each.client_host,
             assigned_by(bytes(each.member_assignment)) if group.protocol_type == "consumer" else frozenset(),
+        )
+        for each in group.members
+    )
+
+
+def _streams_members(client: WireClient, name: str) -> tuple[GroupMember, ...]:
+    """The members of a Kafka Streams program; each consumes the source partitions of its active tasks."""
+    request = StreamsGroupDescribeRequest(group_ids=[name], include_authorized_operations=False)
+    group = _described(client, name, request)
+    subtopologies = () if group.topology is None else group.topology.subtopologies or ()
+    sources = {
+        each.subtopology_id: [*each.source_topics, *(topic.name for topic in each.repartition_source_topics)]
+        for each in subtopologies
+    }
+    existing = client.metadata({topic for topics in sources.values() for topic in topics})
+    return tuple(
+        GroupMember(
+            each.member_id,
+            each.instance_id,
+            each.client_id,
+            each.client_host,
+            frozenset(
+                TopicPartition(topic, number)
+                for task in each.assignment.active_tasks
+                for topic in sources.get(task.subtopology_id, ())
+                for number in task.partitions
+                if topic in existing and number in existing[topic].partitions
+            ),
         )
         for each in group.members
     )
@@ -117,6 +147,13 @@ def assigned_by(assignment: bytes) -> frozenset[TopicPartition]:
     except (struct.error, UnicodeDecodeError):
         return frozenset()
     return frozenset(found)
+
+
+_MEMBERS_OF: Final[Mapping[str, Callable[[WireClient, str], tuple[GroupMember, ...]]]] = {
+    "classic": _classic_members,
+    "consumer": _consumer_members,
+    "streams": _streams_members,
+}
 
 
 def delete_group(client: WireClient, name: str) -> None:

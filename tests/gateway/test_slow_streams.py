@@ -105,7 +105,7 @@ def test_streams_are_bounded_by_the_open_files_that_they_take(session_log: Log, 
             refused = client.get("/views/nothing/stream")
             assert (refused.status_code, refused.json()["detail"]) == (
                 503,
-                "no more streams: 1 are open already; try again later",
+                "the limit of streams is reached: 1 are open; try again later",
             )
             with reading(client, path):
                 assert client.get(path).status_code == 503

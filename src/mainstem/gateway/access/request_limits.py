@@ -120,7 +120,7 @@ class RequestLimits:
         """Why a request, or a stream of so many files, is one too many."""
         limits = self._limits
         if files and (self._streams >= limits.streams_max or self._stream_files + files > limits.stream_files_max):
-            return HttpError(503, f"no more streams: {self._streams} are open already; try again later")
+            return HttpError(503, f"the limit of streams is reached: {self._streams} are open; try again later")
         if not files and self._requests >= limits.requests_max:
             return HttpError(503, f"{limits.requests_max} requests are being served already; try again in a moment")
         return None

@@ -153,7 +153,7 @@ def shares(members: list[Consumer], partitions: int) -> list[str]:
 
     def are_members() -> bool:
         for each in members:
-            each.consume(1, 0.1)
+            each.consume(1000, 0.1)
         parts = [each.assignment() for each in members]
         if not all(parts) or len({each.partition for part in parts for each in part}) != partitions:
             return False

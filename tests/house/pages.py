@@ -2,8 +2,8 @@
 
 A comment before a block, which the site does not show, is its mark: ``<!-- run: app -->``, or ``<!-- run: first: CODE
 -->`` with Python that prepares the block, or ``<!-- run: skip: REASON -->`` with a reason of ``REASONS``. A block that
-is not skipped runs, on the pages that tests/house/test_docs_run.py and tests/spark/test_lessons.py run; on every page
-its text is checked (test_docs_parse.py).
+is not skipped runs, on the pages that tests/house/test_docs_run.py and tests/spark/test_lessons.py run, or where MARKS
+says; on every page its text is checked (test_docs_parse.py).
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ REASONS: Final = {
     "a file": "it needs files that only the reader has",
     "a fragment": "it is part of a program or a file that the page does not have in full",
     "an installation": "it installs something, or needs a file system of its own",
-    "pytest": "it is a test: pytest runs it, or a file of tests which the page names",
     "Spark": "it starts Spark: the tests of that page run it, or none where it would take too long",
 }
-MARKS: Final = {"app", "declares"}
-"""``app``: the App that the page is about; the test serves it. ``declares``: an App that runs with Spark."""
+ELSEWHERE: Final = {"app", "node", "pytest"}
+"""Marks of blocks that do not run in their turn on the page."""
+MARKS: Final = {"app", "declares", "node", "pytest"}
+"""``app``: the App that the page is about; the test serves it. ``declares``: an App that runs with Spark. ``node`` and
+``pytest``: commands that start nodes, and tests, which tests/node/test_pages_with_nodes.py runs.
+"""
 _BLOCK: Final = re.compile(r"(?:^<!-- run: ([^\n]*) -->\n)?^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SHOWN: Final = re.compile(r"\n+((?:    [^\n]*\n|\n(?=\n*    ))+)")
 

@@ -27,7 +27,7 @@ from mainstem.client.log import Log
 from mainstem.pipelines.app import App
 from tests.examples.serving import serving
 from tests.house.command_lines import words_of
-from tests.house.pages import ROOT, Block, blocks_of, first_of, lines_of_shell, reason_of
+from tests.house.pages import ELSEWHERE, ROOT, Block, blocks_of, first_of, lines_of_shell, reason_of
 
 pytestmark = pytest.mark.slow
 LEARN = ("1-a-log.md", "2-keys-and-partitions.md", "3-a-view.md", "6-when-things-break.md", "7-test-it.md")
@@ -118,7 +118,7 @@ def run_page(page: str, log: Log, gateway: str, places: Mapping[str, str] | None
         if block.language == "text" and printed and reason_of(block) is None:
             assert _matches(block.text, printed), f"{page}:{block.line} shows {block.text!r}, and it prints {printed!r}"
             printed = ""
-        elif block.language in ("python", "bash", "toml") and reason_of(block) is None and block.mark != "app":
+        elif block.language in ("python", "bash", "toml") and reason_of(block) is None and block.mark not in ELSEWHERE:
             assert not (printed and "/learn/" in page), f"{page} does not show {printed!r}"
             printed = _run_block(block, names, lambda code: _addressed(code, log, gateway, places or {}), gateway)
             if block.shown and printed:

@@ -103,6 +103,8 @@ _SLOW = (
     "log/test_timestamps.py",
     "mcp/test_tools.py",
     "mirror",
+    "node/test_monitoring_files.py",
+    "node/test_pages_with_nodes.py",
     "node/test_stack.py",
     "node/test_stack_backup.py",
     "packaging/test_distributions.py",

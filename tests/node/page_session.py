@@ -1,0 +1,124 @@
+"""Runs the blocks of a page as a reader would: in a shell, in a directory of its own, with processes that stay.
+
+A line that starts a server runs in the background from its first line of output on, until ``stop`` or the end. Every
+other line has to end well within ``_LINE_S``. ``pip install`` is passed over: the package is there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tests.house.pages import Block, lines_of_shell
+from tests.support.eventually import eventually
+from tests.support.ports import free_port
+
+_LINE_S = 120.0
+_READY_S = 60.0
+_SERVES = re.compile(r"mainstem (?:serve|run|mirror|backup (?!points|verify)\S)(?!.*--(?:once|status))")
+_PASSED_OVER = re.compile(r"pip install ")
+
+
+class PageSession:
+    """A shell in ``directory``. ``places``: names of a page, and what the test has for them."""
+
+    def __init__(self, directory: Path, places: Mapping[str, str] | None = None) -> None:
+        self.log, self.http = (f"127.0.0.1:{free_port()}" for _ in range(2))
+        self._directory = directory
+        self._places = dict(places or {})
+        self._servers: list[subprocess.Popen[bytes]] = []
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("MAINSTEM_")},
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "MAINSTEM_LISTEN": self.log,
+            "MAINSTEM_HTTP": self.http,
+            "MAINSTEM_BOOTSTRAP": self.log,
+            "MAINSTEM_URL": f"http://{self.http}",
+        }
+
+    def set(self, name: str, value: str) -> None:
+        """Set a variable of the shell."""
+        self._environment[name] = value
+
+    def run(self, block: Block) -> str:
+        """Run the lines of a block; what they print, without that of servers."""
+        return "".join(map(self.line, lines_of_shell(block.text)))
+
+    def line(self, line: str) -> str:
+        """Run one line, which has to succeed."""
+        line = self._here(line)
+        if _PASSED_OVER.match(line):
+            return ""
+        if _SERVES.match(line):
+            self._serve(line)
+            return ""
+        done = self._shell(line)
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def fails(self, line: str, code: int) -> str:
+        """Run one line, which has to end with this exit code; its standard error."""
+        done = self._shell(line)
+        assert done.returncode == code, f"{line}\n{done.stdout}{done.stderr}"
+        return done.stderr
+
+    def until(self, line: str, is_there: Callable[[str], bool], what: str) -> None:
+        """Run one line again and again, until what it prints is right."""
+        eventually(lambda: is_there(self._shell(line).stdout), what)
+
+    def stop(self) -> None:
+        """End the servers, the last one first, as ctrl-C does."""
+        while self._servers:
+            server = self._servers.pop()
+            os.killpg(server.pid, signal.SIGINT)
+            server.wait(60)
+            assert server.stdout is not None
+            server.stdout.close()
+
+    def _here(self, line: str) -> str:
+        """A line of the page with the places of the test."""
+        for name, ours in self._places.items():
+            line = line.replace(name, ours)
+        return line
+
+    def _shell(self, line: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-c", self._here(line)],
+            cwd=self._directory,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=_LINE_S,
+        )
+
+    def _serve(self, line: str) -> None:
+        server = subprocess.Popen(
+            ["bash", "-c", f"exec {line}"],
+            cwd=self._directory,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._servers.append(server)
+        ready = threading.Event()
+
+        def read() -> None:
+            assert server.stdout is not None
+            for _ in server.stdout:
+                ready.set()
+
+        threading.Thread(target=read, daemon=True).start()
+        assert ready.wait(_READY_S), f"{line} printed nothing"
+        assert server.poll() is None, f"{line} ended"
+
+    def __enter__(self) -> PageSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

@@ -35,6 +35,7 @@ PAGES = (
     "/console/views/con-by-key",
     "/console/sql",
     "/console/groups",
+    "/console/clients",
     "/console/access",
     "/console/access?tab=tokens",
     "/console/history",

@@ -11,6 +11,7 @@ from nicegui import core, ui
 
 from mainstem.console import frame
 from mainstem.console.gateway_client import GatewayClient
+from mainstem.console.groups import clients_page
 from mainstem.console.pages import (
     access_page,
     config_page,
@@ -111,6 +112,10 @@ def _add_operation_pages(client: GatewayClient) -> None:
     @_page("/console/groups")
     async def groups() -> None:
         await groups_page.show(client)
+
+    @_page("/console/clients")
+    async def clients(instance: str = "") -> None:
+        await clients_page.show(client, instance)
 
     @_page("/console/groups/{group:path}")
     async def group(group: str) -> None:

@@ -9,7 +9,7 @@ from nicegui import ui
 from mainstem.console.frame import Page, page
 from mainstem.console.gateway_client import GatewayClient
 from mainstem.console.health.trends import Trends, trend_column
-from mainstem.console.parts import card, column, empty, search_field, set_rows, table
+from mainstem.console.parts import card, column, empty, link, search_field, set_rows, table
 from mainstem.console.requests import ConsoleRequest, path
 from mainstem.model import is_load_group
 
@@ -40,6 +40,7 @@ class _Groups:
         with card():
             with ui.element("div").classes("bar"):
                 place = ui.element("div")
+                link("Metrics of clients", "/console/clients")
                 self._with_own = ui.checkbox("Mainstem's own groups", on_change=self._show).props("dense")
             self._table = table(_COLUMNS, "name", "Groups").classes("cards")
             with place:

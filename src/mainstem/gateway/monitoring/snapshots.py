@@ -7,7 +7,7 @@ and its rate is left out once. Topics that begin with ``__`` and groups of loads
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -68,7 +68,7 @@ _FAMILIES: Final = frozenset(
         "process_start_time_seconds",
     }
 )
-_LINE: Final = re.compile(rb"^([a-z_]+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
+_LINE: Final = re.compile(rb"^([a-zA-Z_][a-zA-Z0-9_]*)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 _ESCAPED: Final = re.compile(r"\\(.)")
 _P99: Final = 0.99
@@ -92,10 +92,15 @@ class NodeSnapshot:
 
 def read_metrics(page: bytes) -> Metrics:
     """The samples that series and rules need, by the metric's name."""
+    return samples_in(page, _FAMILIES.__contains__)
+
+
+def samples_in(page: bytes, is_wanted: Callable[[str], bool]) -> Metrics:
+    """The samples in Prometheus' text format, as the log writes it, of the wanted names."""
     found: dict[str, list[tuple[Mapping[str, str], float]]] = {}
     for name, labels, value in _LINE.findall(page):
         family = name.decode()
-        if family in _FAMILIES:
+        if is_wanted(family):
             found.setdefault(family, []).append((_labels(labels.decode()), float(value)))
     return found
 

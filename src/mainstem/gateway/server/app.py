@@ -26,6 +26,7 @@ from mainstem.gateway.http.problem_responses import install
 from mainstem.gateway.monitoring.monitor import Monitor, start
 from mainstem.gateway.monitoring.monitoring_routes import monitoring_router
 from mainstem.gateway.operation.acl_routes import acl_router
+from mainstem.gateway.operation.client_routes import client_router
 from mainstem.gateway.operation.config_routes import config_router
 from mainstem.gateway.operation.group_routes import group_router
 from mainstem.gateway.operation.journey_routes import journey_router
@@ -102,6 +103,7 @@ def create_app(
         token_router(tokens),
         config_router(log, limits),
         metrics_router(metrics, views, log),
+        client_router(metrics),
         monitoring_router(monitor),
         registry_router(log),
     )

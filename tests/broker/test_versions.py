@@ -44,6 +44,8 @@ from mainstem.protocol.messages import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    streams_group_describe,
+    streams_group_heartbeat,
     sync_group,
     txn_offset_commit,
     update_features,
@@ -156,6 +158,31 @@ REQUESTS = {
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_describe.ConsumerGroupDescribeRequest(
         group_ids=["g"], include_authorized_operations=False
+    ),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: streams_group_heartbeat.StreamsGroupHeartbeatRequest(
+        group_id="streams",
+        member_id="m",
+        member_epoch=0,
+        endpoint_information_epoch=0,
+        rebalance_timeout_ms=1000,
+        process_id="p",
+        topology=streams_group_heartbeat.Topology(
+            epoch=0,
+            subtopologies=[
+                streams_group_heartbeat.Subtopology(
+                    subtopology_id="0",
+                    source_topics=["t"],
+                    source_topic_regex=[],
+                    state_changelog_topics=[],
+                    repartition_sink_topics=[],
+                    repartition_source_topics=[],
+                    copartition_groups=[],
+                )
+            ],
+        ),
+    ),
+    ApiKey.STREAMS_GROUP_DESCRIBE: streams_group_describe.StreamsGroupDescribeRequest(
+        group_ids=["streams"], include_authorized_operations=False
     ),
     ApiKey.DESCRIBE_GROUPS: DescribeGroupsRequest(groups=["g", "other"]),
     ApiKey.LIST_GROUPS: ListGroupsRequest(),

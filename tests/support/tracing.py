@@ -54,6 +54,11 @@ def in_short(exporter: InMemorySpanExporter) -> list[SeenSpan]:
     ]
 
 
+def named(exporter: InMemorySpanExporter, part: str) -> list[SeenSpan]:
+    """The spans with ``part`` in their names: other threads of the process may trace at the same time."""
+    return [span for span in in_short(exporter) if part in span.name]
+
+
 def connected(spans: Iterable[SeenSpan]) -> bool:
     """Whether traces and links join all spans."""
     groups: list[set[str]] = []

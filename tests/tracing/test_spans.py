@@ -29,7 +29,7 @@ from mainstem.tracing.spans import (
 )
 from tests.gateway.answering import working
 from tests.support.eventually import eventually
-from tests.support.tracing import connected, in_short, traced_in_memory
+from tests.support.tracing import connected, named, traced_in_memory
 
 TRACEPARENT = re.compile(rb"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 FOREIGN = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -72,7 +72,7 @@ def test_a_program_that_does_not_trace_does_not_load_opentelemetry() -> None:
 def test_an_append_is_a_span_and_its_records_name_it(mainstem_log: Log, mainstem_topic: str, count: int) -> None:
     with traced_in_memory() as exporter:
         position = mainstem_log.append_many(mainstem_topic, [NewRecord(n, partition=0) for n in range(count)])
-    (span,) = in_short(exporter)
+    (span,) = named(exporter, mainstem_topic)
     assert span.name == f"send {mainstem_topic}"
     assert span.attributes["messaging.system"] == "kafka"
     assert span.attributes["messaging.destination.partition.id"] == "0"
@@ -93,7 +93,7 @@ def test_a_record_keeps_the_trace_that_it_names(mainstem_log: Log, mainstem_topi
 def test_an_append_that_fails_is_a_span_with_an_error(mainstem_log: Log) -> None:
     with traced_in_memory() as exporter, pytest.raises(UnknownTopicError):
         mainstem_log.append("not-there", 1)
-    (span,) = exporter.get_finished_spans()
+    (span,) = [span for span in exporter.get_finished_spans() if span.name == "send not-there"]
     assert span.status.status_code == StatusCode.ERROR
 
 
@@ -101,7 +101,7 @@ def test_the_logs_own_topics_are_not_traced(mainstem_log: Log) -> None:
     mainstem_log.create_topic("_own", exist_ok=True)
     with traced_in_memory() as exporter:
         mainstem_log.append("_own", 1)
-    assert not exporter.get_finished_spans()
+    assert not named(exporter, "_own")
     assert all(record.headers == () for record in mainstem_log.read("_own"))
 
 
@@ -113,7 +113,7 @@ def test_what_is_appended_while_a_record_is_processed_belongs_to_its_trace(
         (first,) = mainstem_log.read(mainstem_topic)
         with processing(first, group="readers"), mainstem_log.transaction() as tx:
             tx.append(mainstem_topic, 2)
-    send, create, process = in_short(exporter)
+    send, create, process = named(exporter, mainstem_topic)
     second = list(mainstem_log.read(mainstem_topic))[1]
     assert trace_of(first) == trace_of(second)
     assert [span.name for span in (process, create)] == [f"process {mainstem_topic}", f"create {mainstem_topic}"]
@@ -131,7 +131,7 @@ def test_headers_of_strangers_that_name_no_trace_are_passed_over(mainstem_log: L
             assert links_to([record.headers]) == []
             with processing(record):
                 pass
-    spans = in_short(exporter)
+    spans = named(exporter, mainstem_topic)
     assert len(spans) == len(strange)
     assert {span.parent_id for span in spans} == {""}
 
@@ -179,7 +179,7 @@ def test_instrumented_clients_at_both_ends_and_a_worker_are_one_connected_trace(
         with working(mainstem_log, mainstem_topic, price):
             eventually(lambda: consumer.poll(0.5) is not None, "the reply", within_s=60)
         consumer.close()
-    spans = [span for span in in_short(exporter) if span.name != "recv"]
+    spans = named(exporter, mainstem_topic)
     assert {span.name for span in spans} == {
         f"{mainstem_topic} send",
         f"process {mainstem_topic}",

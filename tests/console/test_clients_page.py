@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from mainstem.client.log import Log
 from mainstem.client.wire.cluster.cluster import WireClient
-from mainstem.gateway.operation.client_routes import clients_in
+from mainstem.gateway.monitoring.client_routes import clients_in
 from mainstem.node.stack import Stack
 from mainstem.protocol.messages.incremental_alter_configs import (
     AlterableConfig,

@@ -14,11 +14,13 @@ import pytest
 
 import mainstem as ms
 from mainstem import errors
+from mainstem.client.admin.group_admin import GroupAdmin
 from mainstem.client.http.requests import RequestClient, TopicRequests
 from mainstem.client.http.views import ViewClient
-from mainstem.testing import EmbeddedBroker
+from mainstem.testing import BrokerProcess, EmbeddedBroker
 
 DOCUMENTED = (ms.Log, ms.Position, ms.App, ViewClient, ms.Worker, ms.Codec, ms.Validator, RequestClient, TopicRequests)
+DOCUMENTED += (EmbeddedBroker, BrokerProcess, GroupAdmin)
 """The classes in Google's form, which the site shows as tables. Add those that you bring into it."""
 
 
@@ -34,7 +36,7 @@ def _methods() -> Iterator[tuple[str, Callable[..., Any]]]:
                 yield f"{each.__name__}.{name}", function
 
 
-METHODS = dict(_methods())
+METHODS = {**dict(_methods()), "processing": ms.processing}
 
 
 def _section(text: str, title: str) -> set[str]:

@@ -28,7 +28,13 @@ class BrokerProcess:
     def __init__(
         self, directory: Path | None = None, *, settings: Mapping[str, str] | None = None, port: int = 0
     ) -> None:
-        """Without a ``directory`` it makes one, and removes it at the end. ``settings`` are Kafka's, by name."""
+        """Name a broker; nothing runs before ``start``.
+
+        Args:
+            directory: Where its data is. Without it, it makes one, and removes it at the end.
+            settings: Settings of the broker, by Kafka's names.
+            port: Its port; 0 is a free one.
+        """
         self._own_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="mainstem-test-"))
         self.port = port
@@ -46,7 +52,11 @@ class BrokerProcess:
         return 0 if self._process is None else self._process.pid
 
     def start(self) -> BrokerProcess:
-        """Start it, and return when it accepts connections. Raises MachineError with what it said instead."""
+        """Start it, and return when it accepts connections.
+
+        Raises:
+            MachineError: It ended, or was not ready in time; the error has what it printed instead.
+        """
         argv = [sys.executable, "-m", "mainstem.broker.process", "--data", str(self.directory)]
         argv += ["--listen", self.bootstrap, "--stop-with-parent"]
         argv += [word for name, value in self._settings.items() for word in ("--set", f"{name}={value}")]
@@ -64,7 +74,17 @@ class BrokerProcess:
         return self
 
     def kill(self) -> None:
-        """SIGKILL: nothing is flushed, nothing is closed."""
+        """SIGKILL: nothing is flushed, nothing is closed.
+
+        Example:
+            >>> from mainstem.testing import BrokerProcess
+            >>> with BrokerProcess() as broker, ms.Log(broker.bootstrap) as log:
+            ...     position = log.append(log.create_topic("flights").name, "UA-1545")
+            ...     broker.kill()
+            ...     broker.restart()
+            ...     [record.value for record in log.read("flights")]
+            [b'UA-1545']
+        """
         if self._process is not None:
             self._process.kill()
             self._reap()

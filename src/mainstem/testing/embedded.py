@@ -42,9 +42,21 @@ class EmbeddedBroker:
         clock: Clock | None = None,
         users: Mapping[str, str] | None = None,
     ) -> None:
-        """Without a ``directory`` it makes one, and removes it at the end. ``settings`` are Kafka's, by name.
+        """Name a broker; nothing runs before ``start``.
 
-        With ``users``, passwords by name, only they are let in: over TLS when ``ssl.keystore.location`` is set.
+        Args:
+            directory: Where its data is. Without it, it makes one, and removes it at the end.
+            settings: Settings of the broker, by Kafka's names.
+            port: Its port; 0 is a free one.
+            disk: The disk under the log, such as a ``FaultyDisk``.
+            clock: The time, such as a ``ManualClock``.
+            users: Passwords by name. Then only these users are let in: over TLS when ``ssl.keystore.location`` is set.
+
+        Example:
+            >>> from mainstem.testing import EmbeddedBroker
+            >>> with EmbeddedBroker(settings={"num.partitions": "3"}) as broker, ms.Log(broker.bootstrap) as log:
+            ...     log.create_topic("flights").partitions
+            3
         """
         self._own_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="mainstem-test-"))
@@ -63,7 +75,15 @@ class EmbeddedBroker:
         return f"{_HOST}:{self.port}"
 
     def security(self, user: str) -> dict[str, str]:
-        """Kafka's options by which a client is let in as ``user``; for TLS it has to say what authority it believes."""
+        """Kafka's options by which a client is let in as ``user``; for TLS it has to say what authority it believes.
+
+        Example:
+            >>> from mainstem.testing import EmbeddedBroker
+            >>> with EmbeddedBroker(users={"ada": "secret"}) as broker:
+            ...     with ms.Log(broker.bootstrap, security=broker.security("ada")) as log:
+            ...         sorted(log.topics())
+            []
+        """
         return {
             "security.protocol": self._protocol.value,
             "sasl.mechanism": SHA_256,
@@ -96,7 +116,16 @@ class EmbeddedBroker:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def restart(self) -> None:
-        """Stop it cleanly, and start it again on the same directory and port."""
+        """Stop it cleanly, and start it again on the same directory and port.
+
+        Example:
+            >>> from mainstem.testing import EmbeddedBroker
+            >>> with EmbeddedBroker() as broker, ms.Log(broker.bootstrap) as log:
+            ...     position = log.append(log.create_topic("flights").name, "UA-1545")
+            ...     broker.restart()
+            ...     [record.value for record in log.read("flights")]
+            [b'UA-1545']
+        """
         self._stop_broker()
         self.start()
 

@@ -63,7 +63,16 @@ class GroupAdmin:
         self._borrow = borrow
 
     def describe(self, name: str) -> GroupDescription:
-        """A group with its members and its lag, partition by partition. Raises UnknownGroupError."""
+        """A group with its members and its lag, partition by partition.
+
+        Raises:
+            UnknownGroupError: There is no such group.
+
+        Example:
+            >>> log.group_admin.set_offsets("kitchen", {ms.TopicPartition("orders", 0): 0})
+            >>> [each.committed for each in log.group_admin.describe("kitchen").progress]
+            [0]
+        """
         with self._borrow() as client:
             group = wire.describe_group(client, name)
             committed = committed_entries(client, name) if group.kind != "share" else {}
@@ -81,15 +90,31 @@ class GroupAdmin:
         return GroupDescription(group, tuple(progress))
 
     def delete(self, name: str) -> None:
-        """Delete a group and what it committed. Raises GroupNotEmptyError, UnknownGroupError."""
+        """Delete a group and what it committed.
+
+        Raises:
+            GroupNotEmptyError: It has members: stop them first.
+            UnknownGroupError: There is no such group.
+        """
         with self._borrow() as client:
             wire.delete_group(client, name)
 
     def plan_reset(self, name: str, to: Moment, topics: Iterable[str] = ()) -> list[OffsetChange]:
-        """The changes that would move a group to ``to``, in all partitions of ``topics``. Without topics: in those
-        that a position names, or else of the topics with committed offsets. Changes nothing; the group need not exist.
+        """The changes that would move a group to ``to``. Changes nothing; the group need not exist.
 
-        Raises UnknownTopicError, OffsetOutOfRangeError, InputError when no partition is found.
+        Args:
+            name: The group.
+            to: The earliest or latest record, an offset, a position or a time, as in ``Log.read``.
+            topics: Whose partitions. Without them: those that a position names, or else those with committed offsets.
+
+        Raises:
+            InputError: No partition is found.
+            UnknownTopicError: A topic does not exist.
+            OffsetOutOfRangeError: The log does not have the offset.
+
+        Example:
+            >>> [change.after for change in log.group_admin.plan_reset("kitchen", "earliest", ["orders"])]
+            [0]
         """
         with self._borrow() as client:
             committed = committed_offsets(client, name)
@@ -105,6 +130,14 @@ class GroupAdmin:
         return [OffsetChange(tp, committed.get(tp), start[tp]) for tp in sorted(start)]
 
     def set_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Let a group begin there. Raises GroupNotEmptyError when it has members."""
+        """Let a group begin there.
+
+        Args:
+            name: The group; it is made if it does not exist.
+            offsets: The next offset of each partition.
+
+        Raises:
+            GroupNotEmptyError: It has members.
+        """
         with self._borrow() as client:
             wire.commit_offsets(client, name, offsets)

@@ -1,5 +1,6 @@
 """History and problems: the gateway samples what its own routes and the log's metrics tell.
 
+* ``client_routes``: ``/clients``, the metrics that clients push
 * ``snapshots``: one look at the node, and the numbers in it
 * ``ring_file``: the file that keeps samples over a restart
 * ``history``: the samples of an hour and of a day

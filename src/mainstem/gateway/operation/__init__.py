@@ -1,6 +1,5 @@
 """Health, settings, metrics, access.
 
-* ``client_routes``: ``/clients``, the metrics that clients push
 * ``journey_routes``: where a record went and came from
 * ``operation_routes``: health, pipelines and groups
 * ``group_routes``: one group: describe, reset, delete

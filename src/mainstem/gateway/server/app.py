@@ -23,10 +23,10 @@ from mainstem.gateway.http.description import completed
 from mainstem.gateway.http.description_page import add_description_page
 from mainstem.gateway.http.problem_pages import problem_pages_router
 from mainstem.gateway.http.problem_responses import install
+from mainstem.gateway.monitoring.client_routes import client_router
 from mainstem.gateway.monitoring.monitor import Monitor, start
 from mainstem.gateway.monitoring.monitoring_routes import monitoring_router
 from mainstem.gateway.operation.acl_routes import acl_router
-from mainstem.gateway.operation.client_routes import client_router
 from mainstem.gateway.operation.config_routes import config_router
 from mainstem.gateway.operation.group_routes import group_router
 from mainstem.gateway.operation.journey_routes import journey_router

@@ -82,8 +82,8 @@ class BrokerProcess:
             ...     position = log.append(log.create_topic("flights").name, "UA-1545")
             ...     broker.kill()
             ...     broker.restart()
-            ...     [record.value for record in log.read("flights")]
-            [b'UA-1545']
+            ...     print(next(iter(log.read("flights"))).value)
+            b'UA-1545'
         """
         if self._process is not None:
             self._process.kill()

@@ -70,8 +70,9 @@ class GroupAdmin:
 
         Example:
             >>> log.group_admin.set_offsets("kitchen", {ms.TopicPartition("orders", 0): 0})
-            >>> [each.committed for each in log.group_admin.describe("kitchen").progress]
-            [0]
+            >>> (first,) = log.group_admin.describe("kitchen").progress
+            >>> first.committed
+            0
         """
         with self._borrow() as client:
             group = wire.describe_group(client, name)
@@ -113,8 +114,9 @@ class GroupAdmin:
             OffsetOutOfRangeError: The log does not have the offset.
 
         Example:
-            >>> [change.after for change in log.group_admin.plan_reset("kitchen", "earliest", ["orders"])]
-            [0]
+            >>> (change,) = log.group_admin.plan_reset("kitchen", "earliest", ["orders"])
+            >>> change.after
+            0
         """
         with self._borrow() as client:
             committed = committed_offsets(client, name)

@@ -203,6 +203,15 @@ def test_offsets_are_committed_at_the_epoch_at_which_a_task_came_or_later() -> N
     refused(ErrorCode.STALE_MEMBER_EPOCH, driver.group.check_fetch, "m1", first)
 
 
+def test_members_times_tasks_are_bounded_and_a_topology_counts_as_held() -> None:
+    driver = Driver(a=10_000)
+    for number in range(41):
+        driver.join(f"m{number}")
+    refused(ErrorCode.GROUP_MAX_SIZE_REACHED, driver.join, "m41")
+    member = driver.group.members["m0"]
+    assert member.held.names == ("0", "a") == driver.replayed().members["m0"].held.names
+
+
 def test_a_silent_member_is_out_and_one_that_keeps_tasks_too_long() -> None:
     driver = Driver()
     first = driver.join("m1", rebalance_timeout_ms=10_000).member_epoch

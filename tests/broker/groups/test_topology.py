@@ -118,6 +118,8 @@ def test_what_cannot_run_says_why(
         ([], "no subtopology"),
         ([subtopology("0", "a"), subtopology("0", "b")], "named twice"),
         ([subtopology("0")], "has no source"),
+        ([subtopology(str(number), "a") for number in range(201)], "names 201 subtopologies and 201 topics"),
+        ([subtopology("0", *(f"t{number}" for number in range(1001)))], "names 1 subtopologies and 1001 topics"),
         ([subtopology("0", "a", together=[([1], [])])], "a topic that is not there"),
         ([subtopology("0", "a", together=[([-1], [])])], "a topic that is not there"),
     ],
@@ -126,6 +128,13 @@ def test_an_invalid_topology_is_refused(asked: Any, says: str) -> None:
     with pytest.raises(RemoteError, match=says) as refused:
         of_request(messages.Topology(epoch=0, subtopologies=asked))
     assert refused.value.code == ErrorCode.STREAMS_INVALID_TOPOLOGY
+
+
+def test_the_tasks_of_a_program_are_bounded() -> None:
+    found = over(Topics(a=10_000), subtopology("0", "a"), subtopology("1", "a"))
+    assert (found.task_counts, found.missing) == ({}, ())
+    assert found.problem is not None
+    assert "20000 tasks, and 10000 are allowed" in found.problem[1]
 
 
 def test_the_order_in_which_a_program_names_its_topics_does_not_matter() -> None:

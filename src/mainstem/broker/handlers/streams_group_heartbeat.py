@@ -8,7 +8,6 @@ comes, the first target comes without a delay, and a program whose group has no 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator
-from typing import Any
 
 from mainstem.broker.access import group_guards
 from mainstem.broker.access.acls import Operation, ResourceType
@@ -16,6 +15,7 @@ from mainstem.broker.access.authorizer import Access
 from mainstem.broker.api import Api
 from mainstem.broker.call import Answer, Call
 from mainstem.broker.groups.member_bytes import check_member_bytes
+from mainstem.broker.groups.streams.topology import texts_of
 from mainstem.broker.node import Node
 from mainstem.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 
@@ -35,16 +35,10 @@ def _texts(request: StreamsGroupHeartbeatRequest) -> Iterator[str | None]:
     yield from (request.process_id, request.rack_id)
     for tag in request.client_tags or ():
         yield from (tag.key, tag.value)
-    for each in () if request.topology is None else request.topology.subtopologies:
-        yield from (each.subtopology_id, *each.source_topics, *each.repartition_sink_topics)
-        for topic in (*each.state_changelog_topics, *each.repartition_source_topics):
-            yield from _of_topic(topic)
-
-
-def _of_topic(topic: Any) -> Iterator[str]:
-    yield topic.name
-    for config in topic.topic_configs:
-        yield from (config.key, config.value)
+    if request.user_endpoint is not None:
+        yield request.user_endpoint.host
+    if request.topology is not None:
+        yield from texts_of(request.topology)
 
 
 API = Api(StreamsGroupHeartbeatRequest, handle, group_guards.on_member_of_streams_group)

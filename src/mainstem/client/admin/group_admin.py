@@ -66,7 +66,7 @@ class GroupAdmin:
         """A group with its members and its lag, partition by partition.
 
         Raises:
-            UnknownGroupError: There is no such group.
+            UnknownGroupError: The group does not exist.
 
         Example:
             >>> log.group_admin.set_offsets("kitchen", {ms.TopicPartition("orders", 0): 0})
@@ -95,7 +95,7 @@ class GroupAdmin:
 
         Raises:
             GroupNotEmptyError: It has members: stop them first.
-            UnknownGroupError: There is no such group.
+            UnknownGroupError: The group does not exist.
         """
         with self._borrow() as client:
             wire.delete_group(client, name)

@@ -49,7 +49,7 @@ class _Clients:
                 "Mainstem's log keeps the metrics of clients. Apache Kafka hands them to a plug-in of its own.",
             )
             self._nothing = empty(
-                "No client pushes metrics",
+                "This client pushes no metrics now" if instance else "No client pushes metrics",
                 "Clients push once the log subscribes to their metrics, at the next time that they ask:",
                 _SUBSCRIBE,
             )

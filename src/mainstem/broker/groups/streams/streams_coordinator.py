@@ -131,6 +131,9 @@ class StreamsCoordinator:
         if code := self._log.refusal(request.group_id):
             raise refusal(code)
         group, first = self._find_or_create(request)
+        if request.topology is not None:
+            texts = topologies.texts_of(request.topology)
+            self._groups.member_bytes.check_names(request.group_id, request.member_id, texts)
         failed = self._make_topics(group, request, may_create)
         caller = Caller(call.client_id or "", call.client_host)
         step = steps.heartbeat(group, request, caller, self._now(request.group_id, failed))
@@ -143,7 +146,7 @@ class StreamsCoordinator:
         if isinstance(group, StreamsGroup):
             return group, []
         if request.member_epoch != 0:
-            raise refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no streams group {request.group_id!r}")
+            raise refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"group {request.group_id!r} is not a streams group")
         if group is None:
             return StreamsGroup(request.group_id), []
         if isinstance(group, ClassicGroup) and group.is_empty:
@@ -160,13 +163,13 @@ class StreamsCoordinator:
         if request.member_epoch in steps.LEAVES:
             return ""
         topology = steps.wanted_topology(group, request)
-        if topology is None or (topology == group.topology and group.catalog_version == self._catalog.version):
+        is_known = topology == group.topology and group.catalog_version == self._catalog.version
+        if topology is None or (is_known and not group.configured.missing):
             return ""
         for topic in topologies.configured(topology, self._catalog).missing:
             if not may_create(topic.name):
                 return f"the client may not create topic {topic.name}: it needs Create on it, or on the cluster"
             try:
-                self._topics.check_new_configs(topic.name, topic.configs)
                 self._topics.create(topic.name, topic.partitions, dict(topic.configs))
             except MainstemError as error:
                 _LOG.warning("topic %s of group %r is not made: %s", topic.name, group.group_id, error)

@@ -69,11 +69,15 @@ class StreamsMember:
     assigned: TaskSet = _EMPTY
     pending_revocation: TaskSet = _EMPTY
     assignment_epochs: Mapping[Task, int] = field(default_factory=dict)
+    topology_texts: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """The texts of the topology that it brought, which count as its metadata."""
 
     @property
     def held(self) -> HeldMetadata:
         """The metadata that the member sent."""
-        return HeldMetadata(self.client_tags, len(self.process_id) + len(self.rack_id or ""))
+        tags = sum(len(key) + len(text) for key, text in self.client_tags)
+        endpoint = "" if self.endpoint is None else self.endpoint.host
+        return HeldMetadata(self.topology_texts, len(self.process_id) + len(self.rack_id or "") + len(endpoint) + tags)
 
     def active_tasks(self) -> Iterator[Task]:
         """Every active task that no other member may have."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 from mainstem.broker.groups.streams.streams_group import ClientEndpoint, StreamsGroup, StreamsMember, TaskState
 from mainstem.broker.groups.streams.streams_records import STANDBYS
 from mainstem.broker.groups.streams.tasks import Task, TaskSet
+from mainstem.broker.groups.streams.topology import texts_of
 from mainstem.errors import FrameError
 from mainstem.protocol.messages import streams_group_records as kafka
 
@@ -114,6 +115,8 @@ def finish_replay(group: StreamsGroup) -> None:
     A member whose task has another owner, which a correct log never contains, is left out: it has to join again.
     """
     owners: set[Task] = set()
+    texts = () if group.topology is None else texts_of(group.topology)
+    group.members = {name: replace(each, topology_texts=texts) for name, each in group.members.items()}
     for member in list(group.members.values()):
         tasks = set(member.active_tasks())
         if tasks & owners:

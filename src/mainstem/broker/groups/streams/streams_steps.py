@@ -33,6 +33,8 @@ from mainstem.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatResponse,
 )
 
+_WORK_MAX: Final = 400_000
+"""Members times tasks: an assignment looks at each pair on the event loop, a tenth of a second at most."""
 LEAVES: Final = (-1, -2)
 """The member epochs of who leaves, for good or for a while."""
 
@@ -129,7 +131,8 @@ def _find_or_create(step: StreamsStep, request: StreamsGroupHeartbeatRequest) ->
     if member is None:
         if request.member_epoch != 0:
             return group.member(member_id)
-        if len(group.members) >= step.now.settings.members_max:
+        work = len(group.members) * sum(group.configured.task_counts.values())
+        if len(group.members) >= step.now.settings.members_max or work > _WORK_MAX:
             raise refusal(ErrorCode.GROUP_MAX_SIZE_REACHED)
         return StreamsMember(member_id)
     epoch = request.member_epoch
@@ -156,6 +159,7 @@ def _taken_over(member: StreamsMember, request: StreamsGroupHeartbeatRequest, ca
         process_id=member.process_id if process is None else process,
         endpoint=member.endpoint if endpoint is None else ClientEndpoint(endpoint.host, endpoint.port),
         client_tags=member.client_tags if tags is None else tuple((each.key, each.value) for each in tags),
+        topology_texts=member.topology_texts if request.topology is None else topologies.texts_of(request.topology),
     )
 
 

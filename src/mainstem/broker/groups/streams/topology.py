@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from mainstem.broker.error_codes import refusal
@@ -19,6 +19,10 @@ from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages import streams_group_records as kafka
 
 Topology = kafka.StreamsGroupTopologyValue
+_SUBTOPOLOGIES_MAX: Final = 200
+_TOPICS_MAX: Final = 1_000
+TASKS_MAX: Final = 10_000
+"""The bounds of one program: its topology is taken in, and its tasks are assigned, on the event loop."""
 
 
 class GroupStatus(enum.IntEnum):
@@ -69,9 +73,30 @@ def of_request(asked: Any) -> Topology:
     return Topology(epoch=asked.epoch, subtopologies=subtopologies)
 
 
+def texts_of(topology: Any) -> tuple[str, ...]:
+    """The texts that the node keeps of a topology, of a request or of a group."""
+    texts: list[str] = []
+    for each in topology.subtopologies:
+        texts += [each.subtopology_id, *each.source_topics, *each.repartition_sink_topics]
+        for topic in _internal_topics(each):
+            texts.append(topic.name)
+            texts += [text for config in topic.topic_configs for text in (config.key, config.value)]
+    return tuple(texts)
+
+
 def _check(asked: Any) -> None:
     if not asked.subtopologies:
         raise refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, "the topology has no subtopology")
+    topics = sum(
+        len(each.source_topics) + len(each.repartition_sink_topics) + sum(1 for _ in _internal_topics(each))
+        for each in asked.subtopologies
+    )
+    if len(asked.subtopologies) > _SUBTOPOLOGIES_MAX or topics > _TOPICS_MAX:
+        raise refusal(
+            ErrorCode.STREAMS_INVALID_TOPOLOGY,
+            f"the topology names {len(asked.subtopologies)} subtopologies and {topics} topics; it may name "
+            f"{_SUBTOPOLOGIES_MAX} and {_TOPICS_MAX}",
+        )
     ids = [each.subtopology_id for each in asked.subtopologies]
     if len(set(ids)) < len(ids):
         raise refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, "a subtopology is named twice")
@@ -165,7 +190,7 @@ def sources_of(subtopology: kafka.Subtopology) -> list[str]:
     return [*subtopology.source_topics, *(topic.name for topic in subtopology.repartition_source_topics)]
 
 
-def _internal_topics(subtopology: kafka.Subtopology) -> Iterator[kafka.TopicInfo]:
+def _internal_topics(subtopology: Any) -> Iterator[Any]:
     yield from subtopology.repartition_source_topics
     yield from subtopology.state_changelog_topics
 
@@ -196,6 +221,11 @@ def _configured(topology: Topology, catalog: Catalog) -> Configured:
     for each in subtopologies:
         for topic in each.state_changelog_topics:
             counts.expect(topic.name, tasks[each.subtopology_id])
+    if sum(tasks.values()) > TASKS_MAX:
+        raise TopologyProblemError(
+            GroupStatus.INCORRECTLY_PARTITIONED_TOPICS,
+            f"the program would have {sum(tasks.values())} tasks, and {TASKS_MAX} are allowed: use fewer partitions",
+        )
     to_make = tuple(
         InternalTopic(name, counts.known[name], {each.key: each.value for each in internal[name].topic_configs})
         for name in sorted(internal)
@@ -221,6 +251,10 @@ class _Counts:
             found = catalog.topic(name)
             if found is not None:
                 self.known[name] = found.partitions
+        self._sources_by_sink: dict[str, set[str]] = {}
+        for each in self._subtopologies:
+            for name in each.repartition_sink_topics:
+                self._sources_by_sink.setdefault(name, set()).update(sources_of(each))
         self._flexible: set[str] = set()
         """Repartition topics that are to be made with a number that the coordinator decides."""
         for each in self._subtopologies:
@@ -260,15 +294,7 @@ class _Counts:
 
     def _upstream(self, name: str) -> int:
         """The largest known source of the subtopologies that write to a topic; 0 while none is known."""
-        return max(
-            (
-                self.known.get(source, 0)
-                for each in self._subtopologies
-                if name in each.repartition_sink_topics
-                for source in sources_of(each)
-            ),
-            default=0,
-        )
+        return max((self.known.get(source, 0) for source in self._sources_by_sink.get(name, ())), default=0)
 
     def copartitioned(self) -> None:
         """Let the topics of each copartition group have equally many partitions."""

@@ -34,7 +34,7 @@ from mainstem.protocol.messages.streams_group_heartbeat import (
 )
 
 _WORK_MAX: Final = 400_000
-"""Members times tasks: an assignment looks at each pair on the event loop, a tenth of a second at most."""
+"""Members times tasks, standby tasks included: an assignment looks at each pair on the event loop, for 0.1 s then."""
 LEAVES: Final = (-1, -2)
 """The member epochs of who leaves, for good or for a while."""
 
@@ -131,7 +131,8 @@ def _find_or_create(step: StreamsStep, request: StreamsGroupHeartbeatRequest) ->
     if member is None:
         if request.member_epoch != 0:
             return group.member(member_id)
-        work = len(group.members) * sum(group.configured.task_counts.values())
+        tasks = sum(group.configured.task_counts.values()) * (1 + step.now.settings.standbys)
+        work = len(group.members) * tasks
         if len(group.members) >= step.now.settings.members_max or work > _WORK_MAX:
             raise refusal(ErrorCode.GROUP_MAX_SIZE_REACHED)
         return StreamsMember(member_id)

@@ -21,6 +21,12 @@ CONSTANTS = {
     "elements of arrays": ["protocol.compiler:MAX_ELEMENTS", "protocol.compiler:MAX_TAGGED_FIELDS"],
     "judgements": ["broker.access.authorizer:_ALLOWED_BYTES_MAX"],
     "long requests": ["broker.node:_LONG_REQUESTS"],
+    "subtopologies": [
+        "broker.groups.streams.topology:_SUBTOPOLOGIES_MAX",
+        "broker.groups.streams.topology:_TOPICS_MAX",
+        "broker.groups.streams.topology:TASKS_MAX",
+        "broker.groups.streams.streams_steps:_WORK_MAX",
+    ],
     "elements of a request": ["broker.api:_ELEMENTS_MAX"],
     "segment files": ["open_files:SEGMENT_FILES_MAX"],
     "the least size of a segment": ["log.partition.config:SEGMENT_BYTES_MIN"],

@@ -22,7 +22,7 @@ from mainstem.model import Headers, Position, Record
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.trace import Link, Span, Tracer
+    from opentelemetry.trace import Link, Span, Tracer, TracerProvider
 
 LINKS_MAX: Final = 32
 """So many traces at most a span of many records is linked to."""
@@ -32,7 +32,7 @@ _API: Final = "opentelemetry.trace"
 
 def is_tracing() -> bool:
     """Whether this program has set a tracer provider."""
-    return _tracer() is not None
+    return _provider() is not None
 
 
 class SendSpan:
@@ -41,12 +41,13 @@ class SendSpan:
     def __init__(self, span: Span) -> None:
         self._span = span
         self._trace = current_trace()
+        self._names = header_names()
         self._count = 0
 
     def headers(self, own: Headers) -> Headers:
         """A record's headers with those of the trace; unchanged if it has such a header already."""
         self._count += 1
-        return with_trace(own, self._trace)
+        return _with_trace(own, self._trace, self._names)
 
     def landed(self, position: Position) -> None:
         """Say where the records are: ``position`` is just after them."""
@@ -174,8 +175,7 @@ def current_trace() -> Headers:
 
 def with_trace(own: Headers, trace: Headers) -> Headers:
     """A record's headers with those of a trace; unchanged if the record names a trace already."""
-    names = header_names()
-    return own if any(name in names for name, _ in own) else (*own, *trace)
+    return _with_trace(own, trace, header_names())
 
 
 def header_names() -> frozenset[str]:
@@ -187,16 +187,22 @@ def header_names() -> frozenset[str]:
     return frozenset(propagate.get_global_textmap().fields)
 
 
-def _tracer() -> Tracer | None:
-    """The program's tracer; None if it has set no provider: then it need not have loaded OpenTelemetry either."""
+def _provider() -> TracerProvider | None:
+    """The program's provider; None if it has set none: then it need not have loaded OpenTelemetry either."""
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None:
         return None
-    provider = trace.get_tracer_provider()
-    if isinstance(provider, trace.ProxyTracerProvider):
-        return None
-    tracer: Tracer = provider.get_tracer("mainstem")
-    return tracer
+    provider: TracerProvider = trace.get_tracer_provider()
+    return None if isinstance(provider, trace.ProxyTracerProvider) else provider
+
+
+def _tracer() -> Tracer | None:
+    provider = _provider()
+    return None if provider is None else provider.get_tracer("mainstem")
+
+
+def _with_trace(own: Headers, trace: Headers, names: frozenset[str]) -> Headers:
+    return own if any(name in names for name, _ in own) else (*own, *trace)
 
 
 def _attributes(topic: str, operation: str) -> dict[str, str | int]:

@@ -73,13 +73,8 @@ def test_a_new_target_moves_no_more_than_balance_asks(
         assert moved(first, second) == free  # only what the members that left had
 
 
-def test_a_task_goes_where_its_state_is() -> None:
-    both = clients_of([(1, 1), (2, 2)], {})
-    targets = assign(both, {"0": 2}, 1)
-    (lost,) = each_of(targets["m1"].active)
-    three = [StreamsClient("m0", "p0", TaskSet()), StreamsClient("m2", "p2", targets["m2"])]
-    then = assign(three, {"0": 2}, 1)
-    assert lost in [*each_of(then["m2"].active), *each_of(then["m0"].active)]
+def test_the_last_process_gets_all_tasks_and_no_copies() -> None:
+    targets = assign(clients_of([(1, 1), (2, 2)], {}), {"0": 2}, 1)
     alone = assign([StreamsClient("m2", "p2", targets["m2"])], {"0": 2}, 1)
     assert sorted(each_of(alone["m2"].active)) == [("0", 0), ("0", 1)]
     assert not alone["m2"].standby

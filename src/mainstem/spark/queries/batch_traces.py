@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from mainstem.client.log import Log
-from mainstem.errors import MainstemError
+from mainstem.errors import MainstemError, UnknownTopicError
 from mainstem.model import Headers
 from mainstem.pipelines.progress import Progress
 from mainstem.spark.checkpoints.progress_log import ProgressLog
@@ -31,7 +31,7 @@ def traced_batch(pipeline: str, batch_id: int, log: Log, progress: ProgressLog) 
     if not is_tracing():
         yield
         return
-    before = progress.last()
+    before = _last_of(progress)
     with processing_many(
         f"process {pipeline}", {"mainstem.pipeline": pipeline, "mainstem.micro_batch": batch_id}
     ) as span:
@@ -43,6 +43,14 @@ def traced_batch(pipeline: str, batch_id: int, log: Log, progress: ProgressLog) 
             span.add_link(link.context)
         span.set_attribute("mainstem.read", str(after.source)[:_POSITION_CHARS])
         span.set_attribute("mainstem.wrote", str(after.sink)[:_POSITION_CHARS])
+
+
+def _last_of(progress: ProgressLog) -> Progress | None:
+    """The progress before the micro-batch; None also where its topic was deleted, which ``advance`` makes again."""
+    try:
+        return progress.last()
+    except UnknownTopicError:
+        return None
 
 
 def _first_headers(log: Log, before: Progress | None, after: Progress) -> Iterator[Headers]:

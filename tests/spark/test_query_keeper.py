@@ -284,6 +284,27 @@ def test_the_plan_is_taken_once_after_each_start(kept: Kept) -> None:
     assert kept.notes.plans == [(7, "plan of 1"), (9, "plan of 1")]
 
 
+def test_the_plan_of_a_micro_batch_that_ends_just_before_the_query_is_stopped_is_taken(kept: Kept) -> None:
+    kept.keeper.look()
+    kept.query.handles[-1].progress(3)
+    kept.keeper.carry_out(Command("p", Action.PAUSE, 0, 1))
+    assert kept.notes.plans == [(3, "plan of 1")]
+    assert kept.keeper.state.counts.micro_batches == 1
+
+
+def test_a_plan_that_is_not_there_yet_is_taken_after_a_later_micro_batch(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = kept.query.handles[-1]
+    monkeypatch.setattr(handle._jsq, "explainInternal", lambda _: "No physical plan. Waiting for data.")
+    handle.progress(0)
+    kept.keeper.look()
+    monkeypatch.setattr(handle._jsq, "explainInternal", lambda _: "plan")
+    handle.progress(1)
+    kept.keeper.look()
+    assert kept.notes.plans == [(1, "plan")]
+
+
 @pytest.mark.spark
 def test_a_run_once_goes_on_when_a_python_process_starts_too_slowly(world: Flights) -> None:
     """The fork server stands still for longer than Spark waits for the process that plans a stream."""

@@ -174,8 +174,9 @@ class QueryKeeper:
 
     def _end_query(self) -> None:
         if self._handle is not None and self._handle.isActive:
-            self._watch.look(self._handle, self._query)
             self._handle.stop()
+            self._watch.look(self._handle, self._query)  # afterwards: its last micro-batch may just have ended
+            self._take_plan(is_there=True)
         self._handle = None
 
     def _cause(self, text: str) -> str:
@@ -189,8 +190,8 @@ class QueryKeeper:
         """Take the plan of the first micro-batch since the last start, once Spark has it."""
         if self._has_plan or not is_there or self._handle is None:
             return
-        self._has_plan = True
         text, recent = plan_of(self._handle), self.state.recent
+        self._has_plan = text is not None
         if text is not None:
             self._notes.plan(self.name, recent[-1].batch_id if recent else None, text)
 

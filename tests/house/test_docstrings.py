@@ -8,6 +8,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from mainstem.client.admin.group_admin import GroupAdmin
 from mainstem.client.http.requests import RequestClient, TopicRequests
 from mainstem.client.http.views import ViewClient
 from mainstem.testing import BrokerProcess, EmbeddedBroker
+from tests.tlog.support import broker_on, make_key
 
 DOCUMENTED = (ms.Log, ms.Position, ms.App, ViewClient, ms.Worker, ms.Codec, ms.Validator, RequestClient, TopicRequests)
 DOCUMENTED += (EmbeddedBroker, BrokerProcess, GroupAdmin)
@@ -72,9 +74,12 @@ def test_a_kind_says_what_it_is_declared_with(kind: type) -> None:
     assert _section(kind.__doc__ or "", "Args") == set(inspect.signature(kind).parameters)
 
 
-def test_the_examples_give_what_they_show() -> None:
-    with EmbeddedBroker() as broker, ms.Log(broker.bootstrap) as log:
+def test_the_examples_give_what_they_show(tmp_path: Path) -> None:
+    make_key(tmp_path)
+    with broker_on(tmp_path) as broker, ms.Log(broker.bootstrap) as log:
         log.create_topic("orders")
+        log.create_topic("ledger", configs={"mainstem.verifiable": "true"})
+        log.append("ledger", b"an entry")
         runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
         said: list[str] = []
         names = {"ms": ms, "log": log, "app": ms.App("documentation")}

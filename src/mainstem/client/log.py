@@ -41,6 +41,7 @@ from mainstem.errors import (
 )
 from mainstem.model import OnDamaged, Position, TopicPartition, is_load_group
 from mainstem.record.partitioner import partition_for
+from mainstem.tlog.proofs import BatchProof
 
 if TYPE_CHECKING:
     from mainstem.client.admin.access_admin import AccessAdmin
@@ -353,11 +354,36 @@ class Log:
 
     @property
     def tree(self) -> Callable[[str, int], TreeReader]:
-        """The history of a partition of a verifiable topic: ``log.tree("ledger", 0).prove(4711)``.
+        """The history of a partition of a verifiable topic: ``log.tree("ledger", 0).checkpoint()``.
 
         Raises ConfigError: the topic is not verifiable, or the node has no signing keys.
         """
         return lambda topic, partition: TreeReader(self._pool, TopicPartition(topic, partition))
+
+    def prove(self, topic: str, partition: int, offset: int) -> BatchProof:
+        """The proof that a record is in the history of a verifiable topic. It is verified before it is returned.
+
+        It is the proof of the stored batch that holds the record, and has the batch's bytes where they are still there.
+        ``proof.encode()`` is the file that ``mainstem prove --verify`` reads, ``proof.verify([key])`` checks the
+        signature, too. ``tree`` has the rest of the history: checkpoints, witnesses, proofs between two checkpoints.
+
+        Args:
+            topic: A topic with ``mainstem.verifiable=true``.
+            partition: The partition's number.
+            offset: The record's offset.
+
+        Raises:
+            ConfigError: The topic is not verifiable, or the node has no signing keys.
+            OffsetOutOfRangeError: No batch with this offset was written.
+            ProofError: What the log says does not fit together: its history was changed.
+            LogUnavailableError: The log cannot be reached.
+
+        Example:
+            >>> proof = log.prove("ledger", 0, 0)
+            >>> proof.leaf.base_offset, proof.leaf.last_offset
+            (0, 0)
+        """
+        return self.tree(topic, partition).prove(offset)
 
     # ---- positions
 

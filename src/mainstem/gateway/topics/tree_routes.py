@@ -72,7 +72,7 @@ def tree_router(log: Log) -> Routes:
         _: Annotated[NoQuery, Query()],
     ) -> Response:
         check_name(topic)
-        made = await workers.run(log.tree(topic, partition).prove, offset)
+        made = await workers.run(log.prove, topic, partition, offset)
         return Response(made.encode(), headers=_NOT_KEPT, media_type=_TEXT)
 
     return router

@@ -55,9 +55,13 @@ def run(
     options: BackupOptions,
     *,
     say: Callable[[str], None] = _say,
+    on_ready: Callable[[], None] = lambda: None,
     stop_with_parent: bool = False,
 ) -> None:
-    """Back up until a signal. For the main thread. Raises what ``Backup`` raises."""
+    """Back up until a signal. For the main thread. Raises what ``Backup`` raises.
+
+    ``on_ready`` is called before the first round, when no other backup of the directory can run.
+    """
     status = BackupStatus(data / "run" / STATUS_FILE, SystemClock())
     backup = Backup(data, open_store(url), options, status, say)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -65,6 +69,7 @@ def run(
     if stop_with_parent:
         threading.Thread(target=_stop_at_end_of_input, args=(backup,), daemon=True).start()
     with backup:
+        on_ready()
         backup.run()
 
 

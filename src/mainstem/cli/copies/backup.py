@@ -54,7 +54,14 @@ def to(
 
     chosen = BackupOptions(parse_duration(every), parse_duration(keep), take_over)
     if not once:
-        run(data, store_url, chosen, say=note)
+
+        def ready() -> None:
+            if json:
+                out_json({"ready": {"backup": store_url}})
+            else:
+                out(f"ready: backup {store_url}")
+
+        run(data, store_url, chosen, say=note, on_ready=ready)
         return
     with Backup(data, open_store(store_url), chosen, BackupStatus(None, SystemClock()), note) as backup:
         point = backup.round()

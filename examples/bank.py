@@ -82,7 +82,10 @@ def end_of(gateway: str, account: str) -> ms.Position:
 
 def main(account: str, amount: str) -> None:
     """Pay, and read the balance that this payment made."""
-    position = pay(GATEWAY, account, int(amount))
+    try:
+        position = pay(GATEWAY, account, int(amount))
+    except OverdraftError as error:
+        sys.exit(f"OverdraftError: {error}")
     print(account, "has", look(GATEWAY, account, position)["balance"])
 
 

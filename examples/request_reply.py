@@ -54,6 +54,7 @@ def main(command: str = "ask", origin: str = "EWR", dest: str = "SFO") -> None:
     with ms.Log("127.0.0.1:9092") as log:
         log.create_topic(TOPIC, exist_ok=True)
         with ms.Worker(log, TOPIC, quote) as worker:
+            print("quotes prices until ctrl-C", flush=True)
             worker.run()
 
 

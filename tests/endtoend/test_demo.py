@@ -14,6 +14,7 @@ import duckdb
 import pytest
 
 from mainstem.cli.demo.data import files_directory
+from tests.house.pages import ROOT, blocks_of, lines_of_shell
 
 pytestmark = [pytest.mark.endtoend, pytest.mark.timeout(400)]
 
@@ -46,7 +47,9 @@ RECORDS = {"flights": 336_776, "weather": 26_115, "planes": 3_322, "airports": 1
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The JSON document of one run of the demo."""
     data = tmp_path_factory.mktemp("demo") / "data"
-    argv = [sys.executable, "-m", "mainstem.cli.main", "demo", "--exit", "--json", "--data", str(data)]
+    [block] = (each for each in blocks_of(ROOT / "docs/examples/flights.md") if each.mark == "node")
+    [line] = lines_of_shell(block.text)
+    argv = [sys.executable, "-m", "mainstem.cli.main", *line.split()[1:], "--exit", "--json", "--data", str(data)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=380, check=False)
     logs = "".join(f"{path.name}:\n{path.read_text()[-3000:]}\n" for path in (data / "run").glob("*.log"))
     assert done.returncode == 0, done.stderr + logs

@@ -17,12 +17,15 @@ import pytest
 from examples import shop as example
 from mainstem.client.http.views import views
 from mainstem.model import Position
+from tests.house.pages import ROOT, blocks_of, lines_of_shell
 from tests.support.postgres import PostgresDatabase
 
 if TYPE_CHECKING:
     from tests.support.browser import NewPage
 
 TIMEOUT_S = 120
+START, WHERE = (block for block in blocks_of(ROOT / "docs/examples/shop.md") if block.mark == "node")
+"""The blocks of the page: what starts it, and the query for the database's position."""
 
 
 @contextmanager
@@ -39,11 +42,14 @@ def page_of(dsn: str) -> Iterator[str]:
 
 @contextmanager
 def running(data: Path, dsn: str, origin: str) -> Iterator[str]:
-    """The App, run by the command and stopped as ctrl-C does; the gateway's address."""
-    argv = [sys.executable, "-m", "mainstem.cli.main", "run", example.__file__, "--json", "--data", str(data)]
-    argv += ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--cors-origin", origin, "--no-console"]
+    """What the page has to be typed, with other addresses; the App is stopped as ctrl-C does. The gateway's address."""
+    _, _, prepare, run = lines_of_shell(START.text)
     environment = {**os.environ, "SHOP_DSN": dsn}
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment)
+    subprocess.run([sys.executable, *prepare.split()[1:]], cwd=ROOT, env=environment, check=True, timeout=TIMEOUT_S)
+    options = run.replace("http://127.0.0.1:8000", origin).split()[1:]
+    argv = [sys.executable, "-m", "mainstem.cli.main", *options, "--json", "--data", str(data)]
+    argv += ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--no-console"]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT)
     try:
         assert process.stdout is not None
         yield json.loads(process.stdout.readline())["ready"]["http"]
@@ -59,13 +65,15 @@ def test_an_order_is_found_where_it_is_read(
     from playwright.sync_api import expect
 
     dsn = postgres_database.dsn
-    example.prepare(dsn)
     with page_of(dsn) as origin, running(tmp_path, dsn, origin) as http:
         start = Position.parse(
             example.place_order(dsn, {"customer": "Lin", "product": "kettle", "quantity": 2})["position"]
         )
         [row] = views(http)["order_lines"].get("4", at_least=start, timeout=TIMEOUT_S).rows
         assert (row["customer"], row["product"], row["amount"]) == ("Lin", "kettle", "78.00")
+
+        [(where,)] = postgres_database.execute(WHERE.text)
+        assert views(http)["order_lines"].get("4", at_least=f"pg:{where}", timeout=TIMEOUT_S).rows
 
         page = new_page()
         page.goto(f"{origin}/?gateway=http://{http}")

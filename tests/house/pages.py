@@ -27,13 +27,15 @@ REASONS: Final = {
     "an installation": "it installs something, or needs a file system of its own",
     "Spark": "it starts Spark: the tests of that page run it, or none where it would take too long",
 }
-ELSEWHERE: Final = {"app", "node", "pytest"}
+ELSEWHERE: Final = {"app", "flights", "node", "pytest", "spark"}
 """Marks of blocks that do not run in their turn on the page."""
-MARKS: Final = {"app", "declares", "node", "pytest"}
-"""``app``: the App that the page is about; the test serves it. ``declares``: an App that runs with Spark. ``node`` and
-``pytest``: commands that start nodes, and tests, which tests/node/test_pages_with_nodes.py runs.
+MARKS: Final = {"app", "declares", "flights", "node", "pytest", "spark"}
+"""``app``: the App that the page is about; the test serves it. ``declares`` and ``spark``: an App, and a program, that
+run with Spark. ``node`` and ``pytest``: commands that start nodes, and tests; ``flights``: they need the flights.
+tests/node/page_session.py runs them for the tests of these pages.
 """
 _BLOCK: Final = re.compile(r"(?:^<!-- run: ([^\n]*) -->\n)?^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_VARIES: Final = re.compile(r'(?<="timestamp_ms":)\d+|(?<=^retry: )\d+', re.MULTILINE)
 _SHOWN: Final = re.compile(r"\n+((?:    [^\n]*\n|\n(?=\n*    ))+)")
 
 
@@ -67,6 +69,12 @@ def blocks_of(page: Path) -> list[Block]:
     ]
 
 
+def is_as_shown(shown: str, printed: str) -> bool:
+    """Whether ``printed`` is as a page shows it, where ``…`` is any text."""
+    shown, printed = (_VARIES.sub("0", text.strip()) for text in (shown, printed))
+    return re.fullmatch(".*".join(map(re.escape, shown.split("…"))), printed, re.DOTALL) is not None
+
+
 def _shown_after(text: str) -> str:
     found = _SHOWN.match("\n" + text)
     return "".join(f"{line[4:]}\n" for line in found[1].splitlines()) if found else ""
@@ -91,13 +99,26 @@ def lines_of_shell(text: str) -> Iterator[str]:
     yield from (line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
 
 
-def indented_commands(page: Path) -> Iterator[str]:
-    """The commands in indented blocks of a page: lines that begin with a program that we know."""
+def lines_of_console(text: str) -> Iterator[tuple[str, str]]:
+    """The commands of a block that shows a console, and what it shows after each."""
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        line, _, shown = part.partition("\n")
+        yield re.sub(r" +#.*", "", line), shown
+
+
+def indented_commands(page: Path) -> Iterator[tuple[str, str]]:
+    """The commands in indented blocks of a page, and what it shows after each: lines that begin with our programs."""
     text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
-    for line in re.sub(r"\\\n\s*", " ", text).splitlines():
+    command, shown = "", ""
+    for line in [*re.sub(r"\\\n\s*", " ", text).splitlines(), ""]:
         found = re.match(r"    +(?:\$ )?((?:mainstem|curl|make|python) .*)", line)
+        if command and (found or not line.startswith("    ")):
+            yield command, shown
+            command, shown = "", ""
         if found:
-            yield found[1]
+            command = found[1]
+        elif command:
+            shown += f"{line[4:]}\n"
 
 
 def spans_of(page: Path) -> Iterator[str]:

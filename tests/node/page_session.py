@@ -7,6 +7,7 @@ other line has to end well within ``_LINE_S``. ``pip install`` is passed over: t
 from __future__ import annotations
 
 import os
+import queue
 import re
 import signal
 import subprocess
@@ -21,7 +22,10 @@ from tests.support.ports import free_port
 
 _LINE_S = 120.0
 _READY_S = 60.0
-_SERVES = re.compile(r"mainstem (?:serve|run|mirror|backup (?!points|verify)\S)(?!.*--(?:once|status))")
+_SERVES = re.compile(
+    r"mainstem (?:serve|run|mirror|connect postgres|backup (?!points|verify)\S)(?!.*--(?:once|status))"
+    r"|python -u |python examples/\w+\.py(?: \d+| work| follow .*)?$"
+)
 _PASSED_OVER = re.compile(r"pip install ")
 
 
@@ -46,50 +50,60 @@ class PageSession:
         """Set a variable of the shell."""
         self._environment[name] = value
 
+    def place(self, name: str, ours: str) -> None:
+        """Say what the test has for a name of the page."""
+        self._places[name] = ours
+
+    def here(self, text: str) -> str:
+        """A text of the page with the places of the test."""
+        for name, ours in self._places.items():
+            text = text.replace(name, ours)
+        return text
+
     def run(self, block: Block) -> str:
-        """Run the lines of a block; what they print, without that of servers."""
+        """Run the lines of a block; what they print, of a server its first line."""
         return "".join(map(self.line, lines_of_shell(block.text)))
 
     def line(self, line: str) -> str:
-        """Run one line, which has to succeed."""
-        line = self._here(line)
+        """Run one line, which has to succeed; what it prints, of a server its first line."""
+        line = self.here(line)
         if _PASSED_OVER.match(line):
             return ""
         if _SERVES.match(line):
-            self._serve(line)
-            return ""
+            return self._serve(line)
         done = self._shell(line)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
         return done.stdout
 
     def fails(self, line: str, code: int) -> str:
         """Run one line, which has to end with this exit code; its standard error."""
-        done = self._shell(line)
+        done = self._shell(self.here(line))
         assert done.returncode == code, f"{line}\n{done.stdout}{done.stderr}"
         return done.stderr
 
     def until(self, line: str, is_there: Callable[[str], bool], what: str) -> None:
         """Run one line again and again, until what it prints is right."""
-        eventually(lambda: is_there(self._shell(line).stdout), what)
+        eventually(lambda: is_there(self._shell(self.here(line)).stdout), what)
 
-    def stop(self) -> None:
-        """End the servers, the last one first, as ctrl-C does."""
+    def is_configured_by(self, settings: Block) -> None:
+        """Check that a command takes the settings of ``mainstem.toml``."""
+        path = self._directory / "mainstem.toml"
+        path.write_text(settings.text)
+        self.line("mainstem version")
+        path.unlink()
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """End the servers, the last one first; by default as ctrl-C does."""
         while self._servers:
             server = self._servers.pop()
-            os.killpg(server.pid, signal.SIGINT)
+            os.killpg(server.pid, how)
             server.wait(60)
             assert server.stdout is not None
             server.stdout.close()
 
-    def _here(self, line: str) -> str:
-        """A line of the page with the places of the test."""
-        for name, ours in self._places.items():
-            line = line.replace(name, ours)
-        return line
-
     def _shell(self, line: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["bash", "-c", self._here(line)],
+            ["bash", "-c", line],
             cwd=self._directory,
             env=self._environment,
             capture_output=True,
@@ -97,7 +111,7 @@ class PageSession:
             timeout=_LINE_S,
         )
 
-    def _serve(self, line: str) -> None:
+    def _serve(self, line: str) -> str:
         server = subprocess.Popen(
             ["bash", "-c", f"exec {line}"],
             cwd=self._directory,
@@ -106,16 +120,21 @@ class PageSession:
             start_new_session=True,
         )
         self._servers.append(server)
-        ready = threading.Event()
+        first: queue.Queue[str] = queue.Queue(1)
 
         def read() -> None:
             assert server.stdout is not None
+            first.put(server.stdout.readline().decode())
             for _ in server.stdout:
-                ready.set()
+                pass
 
         threading.Thread(target=read, daemon=True).start()
-        assert ready.wait(_READY_S), f"{line} printed nothing"
-        assert server.poll() is None, f"{line} ended"
+        try:
+            said = first.get(timeout=_READY_S)
+        except queue.Empty:
+            raise AssertionError(f"{line} printed nothing") from None
+        assert said, f"{line} ended"
+        return said
 
     def __enter__(self) -> PageSession:
         return self

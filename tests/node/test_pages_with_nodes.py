@@ -2,25 +2,52 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import mainstem as ms
 from mainstem.client.log import Log
+from mainstem.tlog.key_file import read_keys
 from tests.house.pages import ROOT, Block, blocks_of, lines_of_shell
 from tests.node.page_session import PageSession
+from tests.support.apache_kafka import tool_argv
 from tests.support.ports import free_port
+from tests.tlog.witness import SpecWitness, answering, key_text
 
-PYTEST = ("README.md", "docs/howto/testing.md", "docs/learn/7-test-it.md")
+LESSON = "docs/learn/7-test-it.md"
+PYTEST = ("README.md", "docs/howto/testing.md", pytest.param(LESSON, marks=pytest.mark.spark))
+SHOP = """
+import mainstem as ms
+
+app = ms.App("shop")
+orders = app.topic("orders", "id STRING, total INT, pieces INT", key="id")
+
+
+def totals(state, record):
+    return {"each": record.value["total"] / record.value["pieces"]}
+
+
+app.view("orders", orders, ms.KeyValue(fold=totals, initial={"each": 0.0}))
+"""
 SIGNING = "/etc/mainstem/signing-keys.txt"
 
 
 def of_node(page: str) -> list[Block]:
     """The blocks of a page that start nodes or need one."""
     return [block for block in blocks_of(ROOT / page) if block.mark == "node"]
+
+
+def write_app(page: str, path: Path) -> None:
+    """Save the App of a page."""
+    [app] = (block for block in blocks_of(ROOT / page) if block.mark == "app")
+    path.write_text(app.text)
 
 
 def any_address() -> str:
@@ -32,6 +59,8 @@ def test_the_tests_of_a_page_pass(page: str, tmp_path: Path) -> None:
     found = [block for block in blocks_of(ROOT / page) if block.mark == "pytest"]
     for number, block in enumerate(found):
         (tmp_path / f"test_page_{number}.py").write_text(block.text)
+    if page == LESSON:
+        write_app("docs/learn/4-a-pipeline.md", tmp_path / "cafe.py")
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     run = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stdout
@@ -39,7 +68,7 @@ def test_the_tests_of_a_page_pass(page: str, tmp_path: Path) -> None:
 
 
 def test_a_backup_is_made_restored_and_verified(tmp_path: Path) -> None:
-    start, restore, restored, drill, stopped = of_node("docs/operate/backup.md")
+    start, settings, restore, restored, drill, stopped = of_node("docs/operate/backup.md")
     places = {"s3://backups": f"file://{tmp_path}", "orders/0:1700": "orders/0:1"}
     places |= {"127.0.0.1:19092": any_address(), "127.0.0.1:18080": any_address()}
     with PageSession(tmp_path, places) as session:
@@ -50,6 +79,7 @@ def test_a_backup_is_made_restored_and_verified(tmp_path: Path) -> None:
         points, *restores = lines_of_shell(restore.text)
         session.until(points, lambda said: "orders/0:1" in said, "a point with the record")
         session.stop()
+        session.is_configured_by(settings)
         for line in restores:
             if "2026-01-31" in line:  # there was no log yet at this time
                 assert "before" in session.fails(line, 1)
@@ -104,16 +134,23 @@ def _narrowed(losses: Block) -> list[str]:
 
 
 def test_history_is_proved_watched_and_its_key_rotated(tmp_path: Path) -> None:
-    start, topic, prove, verify, watch, fsck, rotate = of_node("docs/howto/verifiable.md")
+    start, topic, prove, verify, view, watch, fsck, witnessed, rotate = of_node("docs/howto/verifiable.md")
     places = {SIGNING: "signing-keys.txt", "ledger/0:4711": "ledger/0:1", "http://127.0.0.1:8080": "http://GATEWAY"}
     with PageSession(tmp_path, places) as session:
-        key = session.run(start).strip()
+        key = session.run(start).splitlines()[0]
         session.set("PUBLIC_KEY", key)
         session.run(topic)
         with Log(session.log) as log:
-            log.append_many("ledger", [{"amount": 1}, {"amount": 2}])
+            log.append("ledger", {"amount": 1}, key="ada")
+            log.append("ledger", {"amount": 2}, key="ada")
         session.run(prove)
         session.run(verify)
+        spec = SpecWitness(read_keys(tmp_path / "signing-keys.txt")[0])
+        with answering(spec.answer) as url:
+            session.set("WITNESS", f"{key_text(spec.key)} {url}")
+            for line in list(lines_of_shell(witnessed.text))[1:]:
+                session.line(line)
+        assert spec.sizes
         session.run(watch)
         with Log(session.log) as log:
             log.append("ledger", {"amount": 3})
@@ -127,3 +164,93 @@ def test_history_is_proved_watched_and_its_key_rotated(tmp_path: Path) -> None:
         session.line(turn)
         session.line(retire.replace("530d903a", key.split("+")[1]))
         assert key not in session.line("mainstem keys show --file signing-keys.txt")
+        _ask_with_checkpoints(view, session, tmp_path)
+
+
+def _ask_with_checkpoints(view: Block, session: PageSession, directory: Path) -> None:
+    """A view over the ledger, in an App beside the node."""
+    program = "import mainstem as ms\n\napp = ms.App('bank')\n"
+    program += "app.view('balances', app.topic('ledger', 'amount INT'), ms.KeyValue())\n"
+    (directory / "bank.py").write_text(program)
+    session.set("MAINSTEM_HTTP", other := any_address())
+    session.line(f"mainstem run bank.py --bootstrap {session.log} --data bank")
+    names: dict[str, Any] = {"ms": ms}
+    with Log(session.log) as log:
+        end = log.end("ledger")
+    asked = view.text.replace("localhost:8080", other).replace('"ada", ', f'"ada", at_least={str(end)!r}, timeout=60, ')
+    exec(asked, names)
+    assert names["answer"].checkpoints["ledger/0"]
+
+
+@pytest.mark.parametrize(
+    ("page", "file"),
+    [
+        ("docs/learn/1-a-log.md", ""),
+        ("docs/learn/3-a-view.md", "cafe.py"),
+        ("docs/howto/alert.md", "health.py"),
+        ("docs/reference/commands.md", ""),
+    ],
+)
+def test_what_a_page_starts_is_ready(page: str, file: str, tmp_path: Path) -> None:
+    places = {"https://alerts.example.com/hook": f"http://{any_address()}/hook", "/var/lib/mainstem": "mainstem-data"}
+    places |= {"s3://backups": f"file://{tmp_path}"}
+    with PageSession(tmp_path, places) as session:
+        session.place("127.0.0.1:9092", session.log)
+        session.place("127.0.0.1:8080", session.http)
+        if file:
+            write_app(page, tmp_path / file)
+        for line in (line for block in of_node(page) for line in lines_of_shell(block.text)):
+            if line.startswith(("mainstem serve", "mainstem run")):
+                session.stop()
+                assert session.line(line).startswith("ready: ")
+            elif line.startswith("mainstem backup s3"):
+                assert session.line(line).startswith("ready: backup file://")
+            elif line.startswith("mainstem backup points"):
+                session.until(line, bool, "a point")
+            elif line.startswith("mainstem restore"):
+                session.fails(line, 1)  # there was no log yet at its time
+            else:
+                session.line(line)
+
+
+def test_records_are_consumed_in_the_background(tmp_path: Path) -> None:
+    [block] = of_node("docs/howto/consume.md")
+    with PageSession(tmp_path) as session:
+        session.line("mainstem serve --no-http")
+        with Log(session.log) as log:
+            log.create_topic("orders")
+            log.append("orders", {"id": 1}, key="a")
+        (tmp_path / "consume.py").write_text(block.text.replace("localhost:9092", session.log))
+        assert session.line("python -u consume.py") == "b'a' b'{\"id\":1}'\n"
+        session.stop(signal.SIGTERM)  # asyncio of Python 3.11 may lose a ctrl-C that comes while it begins to wait
+
+
+def test_a_service_is_configured_by_the_file_of_the_page(tmp_path: Path) -> None:
+    [settings] = of_node("docs/operate/systemd.md")
+    with PageSession(tmp_path) as session:
+        session.is_configured_by(settings)
+
+
+@pytest.mark.maven
+def test_dead_letters_are_listed_and_marked(tmp_path: Path) -> None:
+    listed, shown, handled, share = of_node("docs/howto/dead-letters.md")
+    (tmp_path / "shop.py").write_text(SHOP)
+    tool = shlex.join(tool_argv("kafka.admin.ConfigCommand"))
+    with PageSession(tmp_path, {"kafka-configs.sh": tool}) as session:
+        session.line("mainstem run shop.py")
+        with Log(session.log) as log:
+            for number in range(3):
+                log.append("orders", {"id": f"A-{number}", "total": 20, "pieces": 0}, key=f"A-{number}")
+            log.append("orders", b"no JSON", key="A-3")
+        [command] = lines_of_shell(listed.text)
+        session.until(command, lambda said: said.count("view orders") == 2, "both groups of dead letters")
+        group = re.search(r"ZeroDivisionError .* (\w+) *\n", session.line(command))
+        assert group is not None
+        session.place("0f3b1c86a2d4", group[1])
+        session.place("0:131", "0:0")
+        assert '"pieces": 0' in session.run(shown).replace('":0', '": 0')
+        session.run(handled)
+        session.place("localhost:9092", session.log)
+        session.run(share)
+        with Log(session.log) as log:
+            assert "dlq.orders" in log.topics()

@@ -11,22 +11,19 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from mainstem.client.log import Log
-from mainstem.client.read.witnesses import ANSWER_BYTES_MAX, Witness, parse_witness
+from mainstem.client.read.witnesses import ANSWER_BYTES_MAX, parse_witness
 from mainstem.errors import ConfigError, ProofError, UnavailableError
 from mainstem.exit_codes import NO
 from mainstem.tlog.base64_text import encode_base64
 from mainstem.tlog.checkpoints import open_checkpoint, unverified_checkpoint
 from mainstem.tlog.cosignatures import cosigned_at, parse_witness_key, require_cosigned
-from mainstem.tlog.merkle import verify_consistency
 from mainstem.tlog.notes import SigningKey
 from tests.cli.commands import Commands
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
 from tests.tlog import witness
 from tests.tlog.support import TOPIC, broker_on, make_key
-
-SIZE = "text/x.tlog.size"
-PLAIN = "text/plain"
+from tests.tlog.witness import PLAIN, SIZE
 
 
 @pytest.fixture(scope="module")
@@ -52,34 +49,8 @@ def append(log: Log, count: int) -> None:
         log.append(TOPIC, f"{number}", key="k")
 
 
-class SpecWitness:
-    """A witness in this process, as the protocol wants it; the proof that it was sent is kept."""
-
-    def __init__(self, key: SigningKey) -> None:
-        self.key = Ed25519PrivateKey.generate()
-        self.sizes: list[int] = []
-        self._log_key = key
-        self._size, self._root = 0, b""
-
-    def answer(self, body: bytes) -> witness.Answer:
-        head, _, note = body.partition(b"\n\n")
-        old, *lines = head.decode().split("\n")
-        checkpoint = open_checkpoint(note, [self._log_key.verifier()])
-        if int(old.removeprefix("old ")) != self._size:
-            return 409, SIZE, f"{self._size}\n".encode()
-        if self._size:
-            hashes = [base64.b64decode(line) for line in lines]
-            verify_consistency(self._size, checkpoint.size, hashes, self._root, checkpoint.root)
-        self._size, self._root = checkpoint.size, checkpoint.root
-        self.sizes.append(self._size)
-        return 200, PLAIN, witness.cosignature(self.key, checkpoint.text(), witness.now_s())
-
-    def at(self, url: str) -> Witness:
-        return parse_witness(f"{witness.key_text(self.key)} {url}")
-
-
 def test_a_witness_cosigns_what_continues_its_last_checkpoint(log: Log, key: SigningKey) -> None:
-    spec = SpecWitness(key)
+    spec = witness.SpecWitness(key)
     with witness.answering(spec.answer) as url:
         for count in (3, 0, 300):
             append(log, count)
@@ -159,7 +130,7 @@ def test_a_cosignature_of_another_text_or_key_does_not_hold(log: Log) -> None:
 
 
 def test_a_quorum_is_enough_and_a_witness_that_is_away_is_named(log: Log, key: SigningKey) -> None:
-    spec, gone = SpecWitness(key), witness.key_text(Ed25519PrivateKey.generate(), "gone.example")
+    spec, gone = witness.SpecWitness(key), witness.key_text(Ed25519PrivateKey.generate(), "gone.example")
     away = parse_witness(f"{gone} http://127.0.0.1:{free_port()}")
     with witness.answering(spec.answer) as url:
         with pytest.raises(UnavailableError, match=r"1 of 2 witnesses .* gone.example does not answer"):
@@ -177,7 +148,7 @@ def test_the_command_asks_witnesses_and_verifies_them_offline(
     log: Log, key: SigningKey, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MAINSTEM_BOOTSTRAP", log.bootstrap)
-    command, spec, file = Commands(capsys), SpecWitness(key), str(tmp_path / "proof")
+    command, spec, file = Commands(capsys), witness.SpecWitness(key), str(tmp_path / "proof")
     public, other = witness.key_text(spec.key), witness.key_text(Ed25519PrivateKey.generate(), "other.example")
     with witness.answering(spec.answer) as url:
         asked = ("--witness", f"{public} {url}", "--output")

@@ -20,12 +20,18 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from mainstem.client.read.witnesses import Witness, parse_witness
+from mainstem.tlog.checkpoints import open_checkpoint
+from mainstem.tlog.merkle import verify_consistency
+from mainstem.tlog.notes import SigningKey
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
 
 _MADE = Path(__file__).resolve().parents[2] / ".cache" / "witness" / "litewitness"
 _EMPTY = base64.b64encode(sha256(b"").digest()).decode()
 NAME = "witness.example/w1"
+SIZE = "text/x.tlog.size"
+PLAIN = "text/plain"
 Answer = tuple[int, str, bytes]
 
 
@@ -115,3 +121,31 @@ def litewitness(directory: Path, origin: str, log_key: str) -> Iterator[tuple[st
 def now_s() -> int:
     """The time, in seconds since the epoch."""
     return int(time.time())
+
+
+class SpecWitness:
+    """A witness in this process, as the protocol wants it; the proof that it was sent is kept."""
+
+    def __init__(self, key: SigningKey) -> None:
+        self.key = Ed25519PrivateKey.generate()
+        self.sizes: list[int] = []
+        self._log_key = key
+        self._size, self._root = 0, b""
+
+    def answer(self, body: bytes) -> Answer:
+        """Cosign a checkpoint that continues the last one."""
+        head, _, note = body.partition(b"\n\n")
+        old, *lines = head.decode().split("\n")
+        checkpoint = open_checkpoint(note, [self._log_key.verifier()])
+        if int(old.removeprefix("old ")) != self._size:
+            return 409, SIZE, f"{self._size}\n".encode()
+        if self._size:
+            hashes = [base64.b64decode(line) for line in lines]
+            verify_consistency(self._size, checkpoint.size, hashes, self._root, checkpoint.root)
+        self._size, self._root = checkpoint.size, checkpoint.root
+        self.sizes.append(self._size)
+        return 200, PLAIN, cosignature(self.key, checkpoint.text(), now_s())
+
+    def at(self, url: str) -> Witness:
+        """The witness as a client names it."""
+        return parse_witness(f"{key_text(self.key)} {url}")

@@ -1,0 +1,54 @@
+"""The pages of the examples run as a reader would run them: the App, and what the page tries in another terminal."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.house.pages import ROOT, blocks_of, indented_commands, is_as_shown
+from tests.node.page_session import PageSession
+
+PAGES = ("bank", "board", "census", "documents", "drift", "job-views", "request_reply")
+_NEEDS_ITS_ANSWER = re.compile("…")
+_PLACES = {"python examples/board.py": "python examples/board.py 0", "doc-4711": "doc-42"}
+_STOPPED_FOR = "python examples/drift.py cook"
+_DIFFERS = "mainstem views verify balances"
+_APPLIED = {"mainstem views query balances": "mallory"}
+"""Queries that have to show the records of the commands before them, so that the view has applied these."""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_an_example_does_what_its_page_shows(page: str, tmp_path: Path) -> None:
+    path = ROOT / f"docs/examples/{page}.md"
+    [start] = (block for block in blocks_of(path) if block.mark == "node")
+    with PageSession(tmp_path, _PLACES) as session:
+        _copy_examples(tmp_path, session)
+        session.place("localhost:8080", session.http)
+        session.run(start)
+        for command, shown in indented_commands(path):
+            if _NEEDS_ITS_ANSWER.search(command):
+                continue
+            if command == _STOPPED_FOR:
+                session.stop()
+            if command == _DIFFERS:
+                assert "different" in session.line(f"{command}; test $? = 5")
+            elif command.rpartition(' "')[0] in _APPLIED:
+                word = _APPLIED[command.rpartition(' "')[0]]
+                session.until(command, lambda said, word=word: word in said, f"{command} says {word}")
+            elif shown:
+                what = f"{command} says {shown}"
+                session.until(f"{command} 2>&1", lambda said, shown=shown: is_as_shown(shown, said), what)
+            else:
+                session.line(command)
+
+
+def _copy_examples(directory: Path, session: PageSession) -> None:
+    """The examples, with the addresses of the session's node."""
+    (directory / "examples").mkdir()
+    for each in (ROOT / "examples").iterdir():
+        if each.is_file():
+            text = each.read_text().replace("127.0.0.1:9092", session.log).replace("10_000", "100")
+            text = re.sub(r"(localhost|127\.0\.0\.1):8080", session.http, text)
+            (directory / "examples" / each.name).write_text(text)

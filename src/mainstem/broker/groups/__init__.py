@@ -2,6 +2,7 @@
 
 * ``coordinator``: shared by all types of groups; the coordinator of each type plugs in here
 * ``group_types``: the interface between ``coordinator`` and the types
+* ``assigned_group``, ``assigned_coordinator``: what the types share whose assignment the log makes
 * ``classic``: classic groups
 * ``consumer``: consumer groups (KIP-848)
 * ``streams``: streams groups (KIP-1071)

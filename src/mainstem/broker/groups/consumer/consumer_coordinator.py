@@ -1,7 +1,6 @@
 """The coordinator of consumer groups (KIP-848): runs their steps, writes their records, and watches their deadlines.
 
-The coordinator writes a step's records before it replaces the group, so memory is never ahead of the log, even when a
-write fails. Concurrency: the event loop only.
+``assigned_coordinator`` has what it shares with streams groups. Concurrency: the event loop only.
 """
 
 from __future__ import annotations
@@ -14,9 +13,8 @@ from typing import Final
 
 from mainstem.broker.call import Call
 from mainstem.broker.coordinator.effects import StateRecord
-from mainstem.broker.coordinator.timers import GroupTimers
 from mainstem.broker.error_codes import coordinator_code, refusal
-from mainstem.broker.groups.catalog import TopicCatalog
+from mainstem.broker.groups.assigned_coordinator import AssignedCoordinator, KindOfGroup
 from mainstem.broker.groups.classic.classic_coordinator import ClassicCoordinator
 from mainstem.broker.groups.classic.classic_group import ClassicGroup
 from mainstem.broker.groups.classic.classic_steps import dismissed
@@ -44,8 +42,11 @@ _MEMBERS_LEAVE_FROM: Final = 3
 _LOG: Final = logging.getLogger("mainstem.broker.groups")
 
 
-class ConsumerCoordinator:
-    """All consumer groups of this node; a ``GroupKind``. ``settings_of`` says what a group obeys."""
+_KIND: Final = KindOfGroup(ConsumerGroup, ConsumerGroupMetadataKey, read_record, replay_into, finish_replay)
+
+
+class ConsumerCoordinator(AssignedCoordinator[ConsumerGroup]):
+    """All consumer groups of this node. ``settings_of`` says what a group obeys."""
 
     record_types = frozenset(KEYS)
 
@@ -59,52 +60,14 @@ class ConsumerCoordinator:
         clock: Clock,
         settings_of: Callable[[str], steps.ConsumerSettings],
     ) -> None:
-        self._log = log
-        self._groups = groups
-        self._offsets = offsets
+        super().__init__(_KIND, log, groups, offsets, topics, clock)
         self._classic = classic
-        self._clock = clock
         self._settings_of = settings_of
-        self._catalog = TopicCatalog(topics)
-        self._timers = GroupTimers(clock, self._expire)
 
-    # ---- start and stop
-
-    def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take a record in when the node starts. Raises FrameError for one that is damaged."""
-        name, body = read_record(key, value)
-        group_id: str = name.group_id  # type: ignore[attr-defined]
-        group = self._groups.get(group_id)
-        if isinstance(name, ConsumerGroupMetadataKey) and body is None:
-            if isinstance(group, ConsumerGroup):
-                self._groups.remove(group_id)
-                if self._offsets.has(group_id):
-                    self._groups.put(ClassicGroup(group_id))
-            return
-        if not isinstance(group, ConsumerGroup):
-            if body is None:
-                return
-            group = ConsumerGroup(group_id)
-            self._groups.put(group)
-        replay_into(group, name, body)
-
-    def loaded(self) -> None:
-        """Members get a whole session to show that they live, and a whole time-out for what they have to give up."""
-        now_s = self._clock.monotonic_s()
-        for group in self._groups:
-            if isinstance(group, ConsumerGroup):
-                finish_replay(group)
-                step = steps.Step(group, self.now(group.group_id))
-                for member in group.members.values():
-                    steps.extend(step, member)
-                    if member.pending_revocation and member.classic is None:
-                        deadline_s = now_s + member.rebalance_timeout_ms / 1000
-                        group.revocations[member.member_id] = (member.member_epoch, deadline_s)
-                self._timers.watch(group.group_id, group.next_deadline_s())
-
-    def stop(self) -> None:
-        """Forget all timers."""
-        self._timers.stop()
+    def _resume(self, group: ConsumerGroup) -> None:
+        step = steps.Step(group, self.now(group.group_id))
+        for member in group.members.values():
+            steps.extend(step, member)
 
     # ---- members
 
@@ -133,8 +96,8 @@ class ConsumerCoordinator:
         try:
             if code := self._log.refusal(request.group_id):
                 raise refusal(code)
-            group = self._groups.get(request.group_id)
-            assert isinstance(group, ConsumerGroup)
+            group = self._find(request.group_id)
+            assert group is not None
             step, codes = steps.remove(group, asked, self.now(request.group_id))
             self.keep(step)
             await self._log.until_durable(request.group_id)
@@ -153,8 +116,8 @@ class ConsumerCoordinator:
         """
         if request.member_epoch < 0:
             return
-        group = self._groups.get(request.group_id)
-        patterns = set(group.wanted_patterns()) if isinstance(group, ConsumerGroup) else set()
+        group = self._find(request.group_id)
+        patterns = group.wanted_patterns() if group is not None else set()
         if request.subscribed_topic_regex:
             patterns.add(request.subscribed_topic_regex)
         if patterns:
@@ -167,7 +130,7 @@ class ConsumerCoordinator:
             raise refusal(code)
         if not request.member_id:
             request.member_id = str(uuid.uuid4())
-        group, records = self._find_or_create(request, now)
+        group, records = self._find_or_new(request.group_id, request.member_epoch)
         if request.subscribed_topic_names and request.member_epoch >= 0:
             member_id = group.static_members.get(request.instance_id or "", request.member_id)
             self._groups.member_bytes.check_names(group.group_id, member_id, set(request.subscribed_topic_names))
@@ -176,26 +139,10 @@ class ConsumerCoordinator:
         self.keep(step, records)
         return step
 
-    def _find_or_create(
-        self, request: ConsumerGroupHeartbeatRequest, now: steps.ConsumerNow
-    ) -> tuple[ConsumerGroup, list[StateRecord]]:
-        """The group, and the records that create it in place of a classic group."""
-        group = self._groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            return group, []
-        if group is None:
-            if request.member_epoch != 0:
-                raise refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {request.group_id!r}")
-            return ConsumerGroup(request.group_id), []
-        if request.member_epoch == 0 and isinstance(group, ClassicGroup):
-            if group.is_empty:
-                return ConsumerGroup(request.group_id), group.tombstones()
-            conversion.check_upgrade(group, now.settings)
-            return conversion.upgraded(group, now)
-        raise refusal(
-            ErrorCode.GROUP_ID_NOT_FOUND,
-            f"group {request.group_id!r} is a {group.group_type.value} group in state {group.state_name}",
-        )
+    def _upgraded(self, group: ClassicGroup) -> tuple[ConsumerGroup, Sequence[StateRecord]]:
+        now = self.now(group.group_id)
+        conversion.check_upgrade(group, now.settings)
+        return conversion.upgraded(group, now)
 
     def keep(self, step: steps.Step, first: Sequence[StateRecord] = (), *, replaced_last: bool = False) -> None:
         """Write the records, and let the group be what the step made of it. Raises the log's errors: it stays then.
@@ -207,24 +154,21 @@ class ConsumerCoordinator:
         if is_last_out and conversion.may_downgrade(step.group, step.now.settings, self._classic.settings.members_max):
             self._downgrade(step)
             return
-        records = [*first, *step.records] if step.records else []
-        self._log.change(step.group.group_id, records, lambda: self._apply(step.group))
+        self._write(step.group, step.records, first)
 
     def _apply(self, group: ConsumerGroup) -> None:
         before = self._groups.get(group.group_id)
-        if group is not before:
-            self._groups.put(group)
+        super()._apply(group)
         if isinstance(before, ClassicGroup):
             self._classic.forgotten(group.group_id)
             for reply, answer in dismissed(before).answers:
                 reply(answer)
-        self.watch(group.group_id)
 
     def _downgrade(self, step: steps.Step) -> None:
         """The group goes on as a classic one. Raises the log's errors: it stays a consumer group then."""
         group_id = step.group.group_id
-        before = self._groups.get(group_id)
-        assert isinstance(before, ConsumerGroup)
+        before = self._find(group_id)
+        assert before is not None
         settled = not step.fenced and step.group.state_name == "Stable"
         classic, records = conversion.downgraded(
             step.group, before.epoch, step.now, self._classic.now(), settled=settled
@@ -237,19 +181,9 @@ class ConsumerCoordinator:
         self._log.change(group_id, [*before.tombstones(), *records], apply)
         _LOG.info("group %r goes on as a classic group", group_id)
 
-    def watch(self, group_id: str) -> None:
-        """See that what the group has to do by itself is done in time."""
-        group = self._groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
-            self._timers.watch(group_id, group.next_deadline_s())
-
     def default_assignor(self, group_id: str) -> str:
         """The assignor of a group whose members ask for none."""
         return self._settings_of(group_id).assignors[0]
-
-    def forgotten(self, group_id: str) -> None:
-        """A consumer group was deleted."""
-        self._timers.forget(group_id)
 
     # ---- time
 
@@ -258,7 +192,5 @@ class ConsumerCoordinator:
         settings = self._settings_of(group_id)
         return steps.ConsumerNow(self._clock.monotonic_s(), self._clock.time_ms(), settings, self._catalog)
 
-    def _expire(self, group_id: str) -> None:
-        group = self._groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
-            self.keep(steps.expire(group, self.now(group_id)))
+    def _pass_time(self, group: ConsumerGroup) -> None:
+        self.keep(steps.expire(group, self.now(group.group_id)))

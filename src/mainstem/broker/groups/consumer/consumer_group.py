@@ -1,12 +1,10 @@
 """A consumer group (KIP-848): its members, and the target and current assignment of each.
 
-The group's epoch rises with every change that requires a new target assignment. The assignment epoch is the epoch of
-the target. Each member follows with its own epoch, and first gives up partitions that are not in its target:
+Each member follows the group's target (``assigned_group``), and first gives up partitions that are not in it:
 
     STABLE ──new target──► UNREVOKED_PARTITIONS ──all given up──► UNRELEASED_PARTITIONS ──others gave up──► STABLE
 
-``consumer_steps`` changes copies of it: a group whose records could not be written stays as it was. Times are seconds
-of the monotonic clock. Plain state without I/O; one owner.
+``consumer_steps`` changes copies of it: a group whose records could not be written stays as it was.
 
 Invariants: a partition has at most one owner, who has it assigned or has still to give it up (``owners``);
 ``static_members`` names members that are there; a target names members that are there, each partition once.
@@ -18,13 +16,12 @@ import enum
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Self, TypeAlias
 from uuid import UUID
 
 from mainstem.broker.coordinator.effects import StateRecord
-from mainstem.broker.coordinator.timers import NEVER
 from mainstem.broker.error_codes import refusal
+from mainstem.broker.groups.assigned_group import AssignedGroup
 from mainstem.broker.groups.consumer.assignors import Assignment
 from mainstem.broker.groups.consumer.consumer_records import (
     epoch_tombstone,
@@ -34,13 +31,13 @@ from mainstem.broker.groups.consumer.consumer_records import (
 )
 from mainstem.broker.groups.group_types import GroupType, PartitionCheck
 from mainstem.broker.groups.member_bytes import HeldMetadata
+from mainstem.errors import RemoteError
 from mainstem.protocol.errors import ErrorCode
 
 LEAVES: Final = -1
 """The member epoch of who leaves."""
 LEAVES_FOR_NOW: Final = -2
 """The member epoch of a static member that leaves and will be back."""
-_EPOCHS_IN_COMMIT_FROM: Final = 9
 
 Owner: TypeAlias = tuple[UUID, int]
 
@@ -99,6 +96,15 @@ class ConsumerMember:
         return HeldMetadata(self.topic_names, len(self.topic_regex or ""))
 
     @property
+    def is_stable(self) -> bool:
+        return self.state is MemberState.STABLE
+
+    @property
+    def gives_up(self) -> bool:
+        # A member that speaks the classic protocol has deadlines for its JoinGroup and its SyncGroup.
+        return bool(self.pending_revocation) and self.classic is None
+
+    @property
     def pattern(self) -> str | None:
         """The regular expression that it subscribes with; None without one (an empty one takes it back)."""
         return self.topic_regex or None
@@ -125,13 +131,6 @@ class ConsumerMember:
         """The member with partitions at which it may commit from any epoch on, as it is about to join again."""
         return replace(self, assignment_epochs=dict.fromkeys(self.owned(), 0))
 
-    def check_older_commit(self, epoch: int, topic_id: UUID, number: int) -> ErrorCode:
-        """Whether it may commit at an epoch before its own: it had the partition then, and has it still (KIP-1251)."""
-        partition = topic_id, number
-        owns = any(number in held.get(topic_id, ()) for held in (self.assigned, self.pending_revocation))
-        is_its_own = owns and epoch >= self.assignment_epochs.get(partition, self.member_epoch)
-        return ErrorCode.NONE if is_its_own else ErrorCode.STALE_MEMBER_EPOCH
-
 
 class MatchedTopics(NamedTuple):
     """The topics that a regular expression matched when it was resolved."""
@@ -142,26 +141,16 @@ class MatchedTopics(NamedTuple):
 
 
 @dataclass(slots=True)
-class ConsumerGroup:
-    """One group. ``sessions`` and ``revocations`` are deadlines by member: of its next heartbeat, and of what it has to
-    give up (with the member epoch that it has to leave by then). ``rejoins`` and ``syncs`` are those of members that
-    speak the classic protocol: of the JoinGroup and of the SyncGroup that they owe.
+class ConsumerGroup(AssignedGroup[ConsumerMember, Assignment]):
+    """One group. ``rejoins`` and ``syncs`` are deadlines by member, of those that speak the classic protocol: of the
+    JoinGroup and of the SyncGroup that they owe.
     """
 
-    group_id: str
-    epoch: int = 1
-    metadata_hash: int = 0
-    assignment_epoch: int = 0
-    members: dict[str, ConsumerMember] = field(default_factory=dict)
-    targets: dict[str, Assignment] = field(default_factory=dict)
     patterns: dict[str, MatchedTopics] = field(default_factory=dict)
     owners: dict[Owner, str] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
-    sessions: dict[str, float] = field(default_factory=dict)
-    revocations: dict[str, tuple[int, float]] = field(default_factory=dict)
     rejoins: dict[str, float] = field(default_factory=dict)
     syncs: dict[str, float] = field(default_factory=dict)
-    catalog_version: int = -1
 
     # ---- what groups of all types say
 
@@ -173,60 +162,28 @@ class ConsumerGroup:
     def protocol_type(self) -> str | None:
         return "consumer"
 
-    @property
-    def state_name(self) -> str:
-        if not self.members:
-            return "Empty"
-        if self.epoch > self.assignment_epoch:
-            return "Assigning"
-        done = all(self.is_reconciled(member) for member in self.members.values())
-        return "Stable" if done else "Reconciling"
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
-
     def check_commit(
         self, member_id: str, instance_id: str | None, generation_id: int, api_version: int
     ) -> PartitionCheck | None:
-        """Whether this member may commit offsets: at its epoch, or before it what it had then already (KIP-1251).
+        """As in other groups; a member that speaks the classic protocol commits at its generation alone."""
+        member = self.members.get(member_id)
+        if member is None or member.classic is None:
+            return AssignedGroup.check_commit(self, member_id, instance_id, generation_id, api_version)
+        if generation_id != member.member_epoch:
+            raise refusal(ErrorCode.ILLEGAL_GENERATION)
+        return None
 
-        Without members anyone may. Raises RemoteError.
-        """
-        if generation_id < 0 and not self.members:
-            return None
-        member = self.member(member_id)
-        if member.classic is not None:
-            if generation_id != member.member_epoch:
-                raise refusal(ErrorCode.ILLEGAL_GENERATION)
-            return None
-        if api_version < _EPOCHS_IN_COMMIT_FROM:
-            raise refusal(ErrorCode.UNSUPPORTED_VERSION)
-        if generation_id > member.member_epoch:
-            raise refusal(ErrorCode.STALE_MEMBER_EPOCH)
-        if generation_id == member.member_epoch:
-            return None
-        return partial(member.check_older_commit, generation_id)
+    def check_older_commit(self, member: ConsumerMember, epoch: int, topic_id: UUID, number: int) -> ErrorCode:
+        partition = topic_id, number
+        owns = any(number in held.get(topic_id, ()) for held in (member.assigned, member.pending_revocation))
+        is_its_own = owns and epoch >= member.assignment_epochs.get(partition, member.member_epoch)
+        return ErrorCode.NONE if is_its_own else ErrorCode.STALE_MEMBER_EPOCH
 
-    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Whether this member may see committed offsets. Raises RemoteError."""
-        if member_id is None and member_epoch < 0:
-            return
-        member = self.member(member_id or "")
-        if member_epoch != member.member_epoch:
-            is_modern = member.classic is None
-            raise refusal(ErrorCode.STALE_MEMBER_EPOCH if is_modern else ErrorCode.ILLEGAL_GENERATION)
-
-    def check_offset_delete(self) -> None:
-        """Offsets of topics without subscribers can be deleted at any time."""
+    def other_epoch(self, member: ConsumerMember) -> RemoteError:
+        return refusal(ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION)
 
     def subscribes(self, topic: str) -> bool:
-        """Whether a member subscribes to ``topic``."""
         return any(topic in self.subscription(member) for member in self.members.values())
-
-    def offset_expires_from_ms(self, topic: str, commit_timestamp_ms: int) -> int | None:
-        """KIP-211: retention begins at the commit if no member subscribes to ``topic``."""
-        return None if self.subscribes(topic) else commit_timestamp_ms
 
     def tombstones(self) -> list[StateRecord]:
         """The records that remove it and its members from the log."""
@@ -235,17 +192,6 @@ class ConsumerGroup:
         return [*members, *patterns, target_epoch_tombstone(self.group_id), epoch_tombstone(self.group_id)]
 
     # ---- members
-
-    def member(self, member_id: str) -> ConsumerMember:
-        """The member of that id. Raises RemoteError."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"group {self.group_id!r} has no member {member_id!r}")
-        return member
-
-    def is_reconciled(self, member: ConsumerMember) -> bool:
-        """Whether the member has all that it was to have, and nothing else."""
-        return member.state is MemberState.STABLE and member.member_epoch == self.assignment_epoch
 
     def subscription(self, member: ConsumerMember) -> frozenset[str]:
         """The names of the topics that it subscribes to, by name or by regular expression."""
@@ -273,11 +219,9 @@ class ConsumerGroup:
 
     def remove(self, member_id: str) -> None:
         """Forget a member and all that it had."""
-        member = self.members.pop(member_id)
+        member = self.members[member_id]
+        AssignedGroup.remove(self, member_id)
         self._disown(member)
-        self.targets.pop(member_id, None)
-        self.sessions.pop(member_id, None)
-        self.revocations.pop(member_id, None)
         self.rejoins.pop(member_id, None)
         self.syncs.pop(member_id, None)
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
@@ -287,25 +231,27 @@ class ConsumerGroup:
         for partition in member.owned() if member is not None else ():
             self.owners.pop(partition, None)
 
-    def copy(self) -> ConsumerGroup:
-        """A group that can be changed while this one stays as it is; members are values and are shared."""
+    def copy(self) -> Self:
         return replace(
-            self,
-            members=dict(self.members),
-            targets=dict(self.targets),
+            AssignedGroup.copy(self),
             patterns=dict(self.patterns),
             owners=dict(self.owners),
             static_members=dict(self.static_members),
-            sessions=dict(self.sessions),
-            revocations=dict(self.revocations),
             rejoins=dict(self.rejoins),
             syncs=dict(self.syncs),
         )
 
+    # ---- time
+
+    def late_members(self, now_s: float) -> list[str]:
+        """The members that are late as in other groups, and those that owe a JoinGroup or a SyncGroup."""
+        late = AssignedGroup.late_members(self, now_s)
+        for deadlines in (self.rejoins, self.syncs):
+            late += [each for each, deadline_s in deadlines.items() if deadline_s <= now_s and each not in late]
+        return late
+
     def next_deadline_s(self) -> float:
-        """The next time at which something must be done without a request."""
-        revocations = (deadline_s for _, deadline_s in self.revocations.values())
-        return min((*self.sessions.values(), *self.rejoins.values(), *self.syncs.values(), *revocations), default=NEVER)
+        return min((AssignedGroup.next_deadline_s(self), *self.rejoins.values(), *self.syncs.values()))
 
 
 def assignment_of(topic_partitions: Iterable[tuple[UUID, Iterable[int]]]) -> Assignment:

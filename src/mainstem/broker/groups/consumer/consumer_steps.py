@@ -395,8 +395,7 @@ def move_on(step: Step, member: ConsumerMember, owned: Assignment | None, *, cha
     step.records.append(records.current_record(group.group_id, reconciled))
     # A member that speaks the classic protocol has deadlines for its JoinGroup and its SyncGroup.
     if reconciled.state is MemberState.UNREVOKED_PARTITIONS and reconciled.classic is None:
-        deadline_s = now.monotonic_s + reconciled.rebalance_timeout_ms / 1000
-        group.revocations[member.member_id] = (reconciled.member_epoch, deadline_s)
+        group.give_up_in_time(member.member_id, now.monotonic_s)
     else:
         group.revocations.pop(member.member_id, None)
     return reconciled
@@ -489,22 +488,11 @@ def remove(
 
 def expire(group: ConsumerGroup, now: ConsumerNow) -> Step:
     """Remove members without a heartbeat for a session, and those that kept partitions over a rebalance time-out."""
-    late = [member_id for member_id, deadline_s in group.sessions.items() if deadline_s <= now.monotonic_s]
-    late += [
-        member_id
-        for member_id, (epoch, deadline_s) in group.revocations.items()
-        if deadline_s <= now.monotonic_s and group.members[member_id].member_epoch == epoch and member_id not in late
-    ]
-    for deadlines in (group.rejoins, group.syncs):
-        late += [each for each, deadline_s in deadlines.items() if deadline_s <= now.monotonic_s and each not in late]
+    late = group.late_members(now.monotonic_s)
     step = Step(group.copy(), now)
     if late:
         fence(step, late)
-    step.group.revocations = {
-        member_id: (epoch, deadline_s)
-        for member_id, (epoch, deadline_s) in step.group.revocations.items()
-        if deadline_s > now.monotonic_s
-    }
+    step.group.forget_passed_revocations(now.monotonic_s)
     return step
 
 

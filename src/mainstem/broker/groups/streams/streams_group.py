@@ -1,9 +1,7 @@
 """A streams group (KIP-1071): its members, the program's topology, and the target and current tasks of each member.
 
-The group's epoch rises with every change that requires a new target. Each member follows with its own epoch, and first
-gives up tasks that are not in its target, as in a consumer group (``consumer.consumer_group``). ``streams_steps``
-changes copies of it: a group whose records could not be written stays as it was. Times are seconds of the monotonic
-clock. Plain state without I/O; one owner.
+Each member follows the group's target (``assigned_group``), and first gives up tasks that are not in it.
+``streams_steps`` changes copies of it: a group whose records could not be written stays as it was.
 
 Invariants: an active task has at most one owner, who has it assigned or has still to give it up; a target names members
 that are there, each active task once.
@@ -14,21 +12,18 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
 from mainstem.broker.coordinator.effects import StateRecord
-from mainstem.broker.coordinator.timers import NEVER
-from mainstem.broker.error_codes import refusal
-from mainstem.broker.groups.group_types import GroupType, PartitionCheck
+from mainstem.broker.groups.assigned_group import AssignedGroup
+from mainstem.broker.groups.group_types import GroupType
 from mainstem.broker.groups.member_bytes import HeldMetadata
 from mainstem.broker.groups.streams import streams_records as records
 from mainstem.broker.groups.streams.tasks import Task, TaskSet, each_of
 from mainstem.broker.groups.streams.topology import Configured, Topology, source_names, sources_of
 from mainstem.protocol.errors import ErrorCode
 
-_EPOCHS_IN_COMMIT_FROM = 9
 _EMPTY = TaskSet()
 
 
@@ -79,6 +74,14 @@ class StreamsMember:
         endpoint = "" if self.endpoint is None else self.endpoint.host
         return HeldMetadata(self.topology_texts, len(self.process_id) + len(self.rack_id or "") + len(endpoint) + tags)
 
+    @property
+    def is_stable(self) -> bool:
+        return self.state is TaskState.STABLE
+
+    @property
+    def gives_up(self) -> bool:
+        return bool(self.pending_revocation)
+
     def active_tasks(self) -> Iterator[Task]:
         """Every active task that no other member may have."""
         yield from each_of(self.assigned.active)
@@ -103,30 +106,19 @@ class StreamsMember:
 
 
 @dataclass(slots=True)
-class StreamsGroup:
-    """One group. ``sessions`` and ``revocations`` are deadlines by member, as in a consumer group.
+class StreamsGroup(AssignedGroup[StreamsMember, TaskSet]):
+    """One group.
 
     ``configured`` is the topology over the topics as they were at ``catalog_version``. ``shutdown_by`` is the member
     that asked for the end of the whole program. ``endpoints_epoch`` rises when a member's endpoint or tasks change.
     """
 
-    group_id: str
-    epoch: int = 1
-    metadata_hash: int = 0
     validated_topology_epoch: int = -1
     standbys: int = 0
-    assignment_epoch: int = 0
     topology: Topology | None = None
-    members: dict[str, StreamsMember] = field(default_factory=dict)
-    targets: dict[str, TaskSet] = field(default_factory=dict)
-    sessions: dict[str, float] = field(default_factory=dict)
-    revocations: dict[str, tuple[int, float]] = field(default_factory=dict)
     configured: Configured = field(default_factory=Configured)
-    catalog_version: int = -1
     shutdown_by: str | None = None
     endpoints_epoch: int = 0
-
-    # ---- what groups of all types say
 
     @property
     def group_type(self) -> GroupType:
@@ -137,39 +129,10 @@ class StreamsGroup:
         return "streams"
 
     @property
-    def state_name(self) -> str:
-        if not self.members:
-            return "Empty"
-        if self.configured.problem is not None or self.topology is None:
-            return "NotReady"
-        if self.epoch > self.assignment_epoch:
-            return "Assigning"
-        done = all(self.is_reconciled(member) for member in self.members.values())
-        return "Stable" if done else "Reconciling"
+    def is_ready(self) -> bool:
+        return self.configured.problem is None and self.topology is not None
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
-
-    def check_commit(
-        self, member_id: str, instance_id: str | None, generation_id: int, api_version: int
-    ) -> PartitionCheck | None:
-        """Whether this member may commit offsets: at its epoch, or before it for what it had then already.
-
-        Without members anyone may. Raises RemoteError.
-        """
-        if generation_id < 0 and not self.members:
-            return None
-        member = self.member(member_id)
-        if api_version < _EPOCHS_IN_COMMIT_FROM:
-            raise refusal(ErrorCode.UNSUPPORTED_VERSION)
-        if generation_id > member.member_epoch:
-            raise refusal(ErrorCode.STALE_MEMBER_EPOCH)
-        if generation_id == member.member_epoch:
-            return None
-        return partial(self._check_older_commit, member, generation_id)
-
-    def _check_older_commit(self, member: StreamsMember, epoch: int, topic_id: UUID, number: int) -> ErrorCode:
+    def check_older_commit(self, member: StreamsMember, epoch: int, topic_id: UUID, number: int) -> ErrorCode:
         """Whether it may commit at an epoch before its own: it had the task of the partition then, and has it still."""
         name = self.configured.names.get(topic_id)
         subtopologies = () if self.topology is None else self.topology.subtopologies
@@ -180,60 +143,11 @@ class StreamsGroup:
                 return ErrorCode.NONE
         return ErrorCode.STALE_MEMBER_EPOCH
 
-    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Whether this member may see committed offsets. Raises RemoteError."""
-        if member_id is None and member_epoch < 0:
-            return
-        if member_epoch != self.member(member_id or "").member_epoch:
-            raise refusal(ErrorCode.STALE_MEMBER_EPOCH)
-
-    def check_offset_delete(self) -> None:
-        """Offsets of topics without subscribers can be deleted at any time."""
-
     def subscribes(self, topic: str) -> bool:
         """Whether the program reads ``topic``, and runs."""
         return bool(self.members) and self.topology is not None and topic in source_names(self.topology)
-
-    def offset_expires_from_ms(self, topic: str, commit_timestamp_ms: int) -> int | None:
-        """KIP-211: retention begins at the commit if no member subscribes to ``topic``."""
-        return None if self.subscribes(topic) else commit_timestamp_ms
 
     def tombstones(self) -> list[StateRecord]:
         """The records that remove it and its members from the log."""
         members = [each for member_id in self.members for each in records.member_tombstones(self.group_id, member_id)]
         return [*members, *records.group_tombstones(self.group_id)]
-
-    # ---- members
-
-    def member(self, member_id: str) -> StreamsMember:
-        """The member of that id. Raises RemoteError."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"group {self.group_id!r} has no member {member_id!r}")
-        return member
-
-    def is_reconciled(self, member: StreamsMember) -> bool:
-        """Whether the member has all that it was to have, and nothing else."""
-        return member.state is TaskState.STABLE and member.member_epoch == self.assignment_epoch
-
-    def remove(self, member_id: str) -> None:
-        """A member is out: its tasks are free."""
-        del self.members[member_id]
-        self.targets.pop(member_id, None)
-        self.sessions.pop(member_id, None)
-        self.revocations.pop(member_id, None)
-
-    def copy(self) -> StreamsGroup:
-        """A group that can be changed while this one stays as it is; members are values and are shared."""
-        return replace(
-            self,
-            members=dict(self.members),
-            targets=dict(self.targets),
-            sessions=dict(self.sessions),
-            revocations=dict(self.revocations),
-        )
-
-    def next_deadline_s(self) -> float:
-        """The next time at which something must be done without a request."""
-        revocations = (deadline_s for _, deadline_s in self.revocations.values())
-        return min((*self.sessions.values(), *revocations), default=NEVER)

@@ -244,7 +244,7 @@ def _retarget(step: StreamsStep) -> None:
 
 def _move_on(step: StreamsStep, member: StreamsMember, owned: TaskSet | None) -> StreamsMember:
     """Move a member, which says that it holds ``owned``, towards its target."""
-    group, now = step.group, step.now
+    group = step.group
     if group.is_reconciled(member):
         return member
     active, in_process = _taken(group, member)
@@ -260,8 +260,7 @@ def _move_on(step: StreamsStep, member: StreamsMember, owned: TaskSet | None) ->
     group.members[member.member_id] = reconciled
     step.records.append(records.current_record(group.group_id, reconciled))
     if reconciled.state is TaskState.UNREVOKED_TASKS:
-        deadline_s = now.monotonic_s + reconciled.rebalance_timeout_ms / 1000
-        group.revocations[member.member_id] = (reconciled.member_epoch, deadline_s)
+        group.give_up_in_time(member.member_id, step.now.monotonic_s)
     else:
         group.revocations.pop(member.member_id, None)
     return reconciled
@@ -319,20 +318,11 @@ def _leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest, now: Stre
 
 def expire(group: StreamsGroup, now: StreamsNow) -> StreamsStep:
     """Remove members without a heartbeat for a session, and those that kept tasks over a rebalance time-out."""
-    late = [member_id for member_id, deadline_s in group.sessions.items() if deadline_s <= now.monotonic_s]
-    late += [
-        member_id
-        for member_id, (epoch, deadline_s) in group.revocations.items()
-        if deadline_s <= now.monotonic_s and group.members[member_id].member_epoch == epoch and member_id not in late
-    ]
+    late = group.late_members(now.monotonic_s)
     step = StreamsStep(group.copy(), now)
     if late:
         _fence(step, late)
-    step.group.revocations = {
-        member_id: (epoch, deadline_s)
-        for member_id, (epoch, deadline_s) in step.group.revocations.items()
-        if deadline_s > now.monotonic_s
-    }
+    step.group.forget_passed_revocations(now.monotonic_s)
     return step
 
 

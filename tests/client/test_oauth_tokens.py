@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
 
 from mainstem.cli.main import execute
@@ -18,6 +19,7 @@ from mainstem.client.security import Security, variable_of
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import AuthenticationError, ConfigError, LogUnavailableError
 from mainstem.testing import EmbeddedBroker
+from tests.support.apache_kafka import ApacheKafka
 from tests.support.certificates import Authority
 from tests.support.ports import free_port
 from tests.support.token_issuer import AUDIENCE, ISSUER, TokenIssuer, served
@@ -142,6 +144,54 @@ def test_a_token_that_the_log_refuses_is_one_error(
         with pytest.raises(AuthenticationError, match="refuses the token") as refused:
             client.metadata()
     assert token not in str(refused.value)
+
+
+class KafkaWithTokens(ApacheKafka):
+    """Apache Kafka with a second listener, whose clients bring tokens. By default it takes unsigned ones."""
+
+    tokens = ""
+
+    def _properties(self, port: int, controller: int) -> str:
+        self.tokens = f"127.0.0.1:{free_port()}"
+        own = f"PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://{self.tokens}"
+        login = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+        settings = {
+            "listeners": f"{own},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": own,
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "sasl.enabled.mechanisms": "OAUTHBEARER",
+            "listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config": login,
+        }
+        kept = [
+            line for line in super()._properties(port, controller).splitlines() if line.split("=")[0] not in settings
+        ]
+        return "\n".join([*kept, *(f"{name}={value}" for name, value in settings.items()), ""])
+
+
+@pytest.mark.maven
+def test_apache_kafka_takes_a_token_and_says_why_it_refuses_one(tmp_path: Path) -> None:
+    """Kafka answers a token that it refuses with a challenge first (RFC 7628)."""
+    file = tmp_path / "token.jwt"
+    given = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": file.as_uri(),
+    }
+    with KafkaWithTokens() as kafka:
+        file.write_text(unsigned(int(time.time()) + 600))
+        with Log(kafka.tokens, security=given) as log:
+            log.create_topic("tokens")
+            log.append("tokens", "one")
+            log.append_many("tokens", ["x" * 1000] * 2000)  # librdkafka
+            assert sum(1 for _ in log.read("tokens")) == 2001
+        file.write_text(unsigned(int(time.time()) - 600))
+        with WireClient(kafka.tokens, security=Security.of(given)) as client:
+            with pytest.raises(AuthenticationError, match="refuses the token"):
+                client.metadata()
+
+
+def unsigned(ends_s: int) -> str:
+    return jwt.encode({"sub": "alice", "iat": ends_s - 3600, "exp": ends_s}, None, "none")
 
 
 @pytest.mark.parametrize(

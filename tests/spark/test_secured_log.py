@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from mainstem.client.log import Log
 from mainstem.pipelines.progress import PROGRESS_TOPIC
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.support.certificates import Authority
+from tests.support.token_issuer import AUDIENCE, ISSUER, TokenIssuer, served
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,25 +53,63 @@ def jaas(broker: EmbeddedBroker, authority: Authority, password: str = SECRET) -
     }
 
 
+def write_stream_and_read(spark: SparkSession, first: dict[str, str], other: dict[str, str], checkpoint: Path) -> str:
+    """Write two rows, copy them by a stream, and read them; what Spark shows of the plan and of the progress."""
+    rows = spark.createDataFrame([(b"a",), (b"b",)], "value BINARY")
+    rows.write.format("mainstem").options(**first, topic="in").mode("append").save()
+
+    stream = spark.readStream.format("mainstem").options(**other, subscribe="in")
+    stream = stream.option("startingOffsets", "earliest").load().select("value").writeStream.format("mainstem")
+    stream = stream.options(**other, topic="out", pipeline="copy")
+    query = stream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+
+    read = spark.read.format("mainstem").options(**other, subscribe="out").load()
+    assert sorted(bytes(row.value) for row in read.collect()) == [b"a", b"b"]
+    shown = str(read._jdf.queryExecution().toString() + query.lastProgress.json)
+    assert "mainstem" in shown
+    return shown
+
+
 def test_a_secured_log_is_written_streamed_and_read(
     spark: SparkSession, broker: EmbeddedBroker, authority: Authority, tmp_path: Path
 ) -> None:
     named = {f"kafka.{name}": value for name, value in rdkafka(broker, authority).items()}
-    options = {**named, "kafka.bootstrap.servers": broker.bootstrap}
-    rows = spark.createDataFrame([(b"a",), (b"b",)], "value BINARY")
-    rows.write.format("mainstem").options(**options, topic="in").mode("append").save()
+    named["kafka.bootstrap.servers"] = broker.bootstrap
+    assert SECRET not in write_stream_and_read(spark, named, jaas(broker, authority), tmp_path)
 
-    stream = spark.readStream.format("mainstem").options(**jaas(broker, authority), subscribe="in")
-    stream = stream.option("startingOffsets", "earliest").load().select("value").writeStream.format("mainstem")
-    stream = stream.options(**jaas(broker, authority), topic="out", pipeline="copy")
-    query = stream.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
-    assert query.awaitTermination(120)
 
-    read = spark.read.format("mainstem").options(**jaas(broker, authority), subscribe="out").load()
-    assert sorted(bytes(row.value) for row in read.collect()) == [b"a", b"b"]
-    shown = read._jdf.queryExecution().toString() + query.lastProgress.json
-    assert "mainstem" in shown
-    assert SECRET not in shown
+def test_tasks_log_in_with_tokens_of_an_identity_provider(
+    spark: SparkSession, authority: Authority, tmp_path: Path
+) -> None:
+    issuer = TokenIssuer()
+    (tmp_path / "jwks.json").write_bytes(issuer.document)
+    settings = {
+        "ssl.keystore.location": str(authority.keystore("localhost")),
+        "super.users": "User:alice",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": (tmp_path / "jwks.json").as_uri(),
+        "sasl.oauthbearer.expected.issuer": ISSUER,
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+    }
+    with EmbeddedBroker(settings=settings, users={"unused": "unused"}) as broker:
+        with served(lambda: (200, json.dumps({"access_token": issuer.token("alice")}).encode())) as (address, asked):
+            given = {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "OAUTHBEARER",
+                "ssl.ca.location": str(authority.certificate),
+                "sasl.oauthbearer.token.endpoint.url": address,
+                "sasl.oauthbearer.client.id": "spark",
+                "sasl.oauthbearer.client.secret": SECRET,
+            }
+            with Log(broker.bootstrap, security=given) as log:
+                for topic in ("in", "out", PROGRESS_TOPIC):
+                    log.create_topic(topic)
+            asked.clear()
+            options = {f"kafka.{name}": value for name, value in given.items()}
+            options["kafka.bootstrap.servers"] = broker.bootstrap
+            assert SECRET not in write_stream_and_read(spark, options, options, tmp_path / "checkpoint")
+            assert len(asked) > 1, "the driver and the tasks ask, each process for itself"
 
 
 def test_a_wrong_password_is_refused_by_name_and_not_shown(

@@ -21,7 +21,8 @@ from tests.support.eventually import eventually
 from tests.support.ports import free_port
 
 _LINE_S = 120.0
-_READY_S = 60.0
+_READY_S = 120.0
+_UNTIL_S = 180.0
 _SERVES = re.compile(
     r"mainstem (?:serve|run|mirror|connect postgres|backup (?!points|verify)\S)(?!.*--(?:once|status))"
     r"|python -u |python examples/\w+\.py(?: \d+| work| follow .*)?$"
@@ -83,7 +84,7 @@ class PageSession:
 
     def until(self, line: str, is_there: Callable[[str], bool], what: str) -> None:
         """Run one line again and again, until what it prints is right."""
-        eventually(lambda: is_there(self._shell(self.here(line)).stdout), what)
+        eventually(lambda: is_there(self._shell(self.here(line)).stdout), what, _UNTIL_S)
 
     def is_configured_by(self, settings: Block) -> None:
         """Check that a command takes the settings of ``mainstem.toml``."""

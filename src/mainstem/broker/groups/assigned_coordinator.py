@@ -1,4 +1,4 @@
-"""What the coordinators of consumer and streams groups share: replay, timers, and the write that comes before a change.
+"""The common part of the coordinators of consumer and streams groups: replay, timers, the write before a change.
 
 The coordinator writes a step's records before it replaces the group, so memory is never ahead of the log, even when a
 write fails. Concurrency: the event loop only.

@@ -1,4 +1,4 @@
-"""What consumer groups (KIP-848) and streams groups (KIP-1071) share: the log makes the assignment of their members.
+"""The common part of consumer groups (KIP-848) and streams groups (KIP-1071): the log assigns to their members.
 
 The group's epoch rises with every change that requires a new target assignment. The assignment epoch is the epoch of
 the target. Each member follows with its own epoch, and first gives up what is not in its target.
@@ -192,7 +192,7 @@ class AssignedGroup(ABC, Generic[_Member, _Target]):
         return late
 
     def forget_passed_revocations(self, now_s: float) -> None:
-        """Forget the deadlines that have passed and made nobody late."""
+        """Forget the deadlines that have passed and made no member late."""
         self.revocations = {name: each for name, each in self.revocations.items() if each[1] > now_s}
 
     def next_deadline_s(self) -> float:

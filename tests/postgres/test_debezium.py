@@ -186,7 +186,7 @@ def test_changes_are_those_of_debezium(shop: Shop, postgres_cluster: PostgresClu
                 changes.append(engine.next(TIMEOUT_S))
             capture.caught_up(shop.database)
     finally:
-        shop.execute(f"SELECT pg_drop_replication_slot('{name}_debezium')")
+        shop.database.cluster.drop_slot(f"{name}_debezium")
         shop.execute(f"DROP PUBLICATION {name}_debezium; DROP ROLE {name}")
     for table in TABLES:
         ours = ours_of(shop, table)

@@ -63,9 +63,7 @@ def test_a_new_snapshot_takes_no_large_value_from_before_it(shop: Shop, interlea
     shop.execute(f"{ORDERS}; {EXTERNAL}; INSERT INTO orders VALUES (1, 'new', {large('a')}, 'm')")
     same_as_table(shop)
     shop.execute(f"UPDATE orders SET note = {large('b')}")  # lost with the slot
-    shop.execute(
-        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()"
-    )
+    shop.database.cluster.drop_slot(shop.settings().slot)
     interleave(before=lambda: shop.execute("UPDATE orders SET state = 'paid'"))
     same_as_table(shop, again=True)
 

@@ -69,7 +69,7 @@ def test_a_database_and_a_user_with_odd_names(shop: Shop, postgres_cluster: Post
             with RunningCapture(shop.log, CaptureSettings.of(shop.name, dsn, ["orders"])) as capture:
                 eventually(lambda: capture.covers(1), "the snapshot is done", TIMEOUT_S)
             assert shop.records() == [("1", {"id": 1})]
-            cursor.execute(f"SELECT pg_drop_replication_slot('{capture.settings.slot}')")
+            postgres_cluster.drop_slot(capture.settings.slot)
     finally:
         postgres_cluster.execute(f"DROP DATABASE {quoted} WITH (FORCE)")
         postgres_cluster.execute(f"DROP ROLE {quoted}")

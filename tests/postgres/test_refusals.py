@@ -98,7 +98,8 @@ def test_a_user_without_rights_is_told_which(shop: Shop, postgres_cluster: Postg
     with RunningCapture(shop.log, settings) as capture:
         capture.caught_up(shop.database)
     shop.execute(f"DROP PUBLICATION {settings.slot}")
-    shop.execute(f"SELECT pg_drop_replication_slot('{settings.slot}'); DROP OWNED BY {user}; DROP ROLE {user}")
+    shop.database.cluster.drop_slot(settings.slot)
+    shop.execute(f"DROP OWNED BY {user}; DROP ROLE {user}")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,7 @@ def test_a_slot_that_is_gone_is_an_error_and_a_new_snapshot_mends_it(shop: Shop)
     shop.execute("INSERT INTO orders SELECT n, 'x' FROM generate_series(1, 700) n")
     with shop.capture() as capture:
         capture.caught_up(shop.database)
-    shop.execute("SELECT pg_drop_replication_slot(%s)", (shop.settings().slot,))
+    shop.database.cluster.drop_slot(shop.settings().slot)
     shop.execute("DELETE FROM orders WHERE id < 10; UPDATE orders SET item = 'y' WHERE id = 10")
     error = refusal(shop)
     assert isinstance(error, SlotLostError)

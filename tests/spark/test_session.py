@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -102,3 +103,16 @@ def test_another_python_of_a_running_session_is_kept(
 def test_the_format_needs_no_registration(spark: SparkSession) -> None:
     with pytest.raises(Exception, match=r"option kafka\.bootstrap\.servers is missing"):
         spark.newSession().read.format("mainstem").load()
+
+
+@pytest.mark.spark
+def test_spark_starts_where_the_machines_name_has_no_address(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 localhost\n")
+    program = "from mainstem.spark.session import session\nprint(session('nameless').range(3).count())"
+    left_out = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
+    environment = {name: value for name, value in os.environ.items() if name not in left_out}
+    environment["JAVA_TOOL_OPTIONS"] = f"-Djdk.net.hosts.file={hosts}"  # Java knows no other names then
+    argv = [sys.executable, "-c", program]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=240, env=environment, check=False)
+    assert done.stdout == "3\n", done.stderr[-3000:]

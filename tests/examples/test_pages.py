@@ -11,12 +11,10 @@ from tests.house.pages import ROOT, blocks_of, indented_commands, is_as_shown
 from tests.node.page_session import PageSession
 
 PAGES = ("bank", "board", "census", "documents", "drift", "job-views", "request_reply")
-_NEEDS_ITS_ANSWER = re.compile("…")
 _PLACES = {"python examples/board.py": "python examples/board.py 0", "doc-4711": "doc-42"}
 _STOPPED_FOR = "python examples/drift.py cook"
 _DIFFERS = "mainstem views verify balances"
-_APPLIED = {"mainstem views query balances": "mallory"}
-"""Queries that have to show the records of the commands before them, so that the view has applied these."""
+_ASKS = "mainstem views query balances"
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -28,15 +26,15 @@ def test_an_example_does_what_its_page_shows(page: str, tmp_path: Path) -> None:
         session.place("localhost:8080", session.http)
         session.run(start)
         for command, shown in indented_commands(path):
-            if _NEEDS_ITS_ANSWER.search(command):
-                continue
+            if "…" in command:
+                continue  # it needs a part of the answer before it
             if command == _STOPPED_FOR:
                 session.stop()
             if command == _DIFFERS:
-                assert "different" in session.line(f"{command}; test $? = 5")
-            elif command.rpartition(' "')[0] in _APPLIED:
-                word = _APPLIED[command.rpartition(' "')[0]]
-                session.until(command, lambda said, word=word: word in said, f"{command} says {word}")
+                session.until(command, lambda said: "different" in said, f"{command} says different")
+                session.line(f"{command}; test $? = 5")
+            elif command.startswith(_ASKS):  # the view has to have the accounts before their database is changed
+                session.until(command, lambda said: "mallory" in said, f"{command} shows mallory")
             elif shown:
                 what = f"{command} says {shown}"
                 session.until(f"{command} 2>&1", lambda said, shown=shown: is_as_shown(shown, said), what)

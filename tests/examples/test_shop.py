@@ -42,7 +42,7 @@ def page_of(dsn: str) -> Iterator[str]:
 
 @contextmanager
 def running(data: Path, dsn: str, origin: str) -> Iterator[str]:
-    """What the page has to be typed, with other addresses; the App is stopped as ctrl-C does. The gateway's address."""
+    """Run the page's commands with other addresses; stop the App as ctrl-C does. Yields the gateway's address."""
     _, _, prepare, run = lines_of_shell(START.text)
     environment = {**os.environ, "SHOP_DSN": dsn}
     subprocess.run([sys.executable, *prepare.split()[1:]], cwd=ROOT, env=environment, check=True, timeout=TIMEOUT_S)

@@ -51,6 +51,10 @@ class PageSession:
         """Set a variable of the shell."""
         self._environment[name] = value
 
+    def unset(self, name: str) -> None:
+        """Remove a variable of the shell."""
+        del self._environment[name]
+
     def place(self, name: str, ours: str) -> None:
         """Say what the test has for a name of the page."""
         self._places[name] = ours
@@ -85,13 +89,6 @@ class PageSession:
     def until(self, line: str, is_there: Callable[[str], bool], what: str) -> None:
         """Run one line again and again, until what it prints is right."""
         eventually(lambda: is_there(self._shell(self.here(line)).stdout), what, _UNTIL_S)
-
-    def is_configured_by(self, settings: Block) -> None:
-        """Check that a command takes the settings of ``mainstem.toml``."""
-        path = self._directory / "mainstem.toml"
-        path.write_text(settings.text)
-        self.line("mainstem version")
-        path.unlink()
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """End the servers, the last one first; by default as ctrl-C does."""

@@ -95,6 +95,15 @@ def test_a_log_gets_users_rights_and_tokens_and_its_clients_log_in(session: Page
     }
     said = " ".join(f"MAINSTEM_{name}={value}" for name, value in environment.items())
     assert "orders/0:3" in session.line(f"{said} mainstem append orders '{RECORD}' --bootstrap {secured}")
+    session.stop()
+
+    [settings] = of_node("docs/operate/systemd.md")
+    session.line("mainstem tokens create ops --admin '*' --file tokens.json")
+    session.place("/etc/mainstem", str(tmp_path))
+    (tmp_path / "mainstem.toml").write_text(session.here(settings.text))
+    session.unset("MAINSTEM_LISTEN")  # it would win over the file
+    assert session.line("mainstem serve").startswith(f"ready: kafka {session.log}")
+    assert "orders/0:4" in session.line(f"mainstem append orders '{RECORD}'")
 
 
 def test_a_topic_is_shared_over_http_and_access_is_changed_there(session: PageSession, tmp_path: Path) -> None:

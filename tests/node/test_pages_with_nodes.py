@@ -79,7 +79,13 @@ def test_a_backup_is_made_restored_and_verified(tmp_path: Path) -> None:
         points, *restores = lines_of_shell(restore.text)
         session.until(points, lambda said: "orders/0:1" in said, "a point with the record")
         session.stop()
-        session.is_configured_by(settings)
+        (tmp_path / "mainstem.toml").write_text(session.here(settings.text))
+        session.line("mainstem serve")
+        with Log(session.log) as log:
+            log.append("orders", {"id": 2})
+        session.until(points, lambda said: "orders/0:2" in said, "a point by the settings of the file")
+        session.stop()
+        (tmp_path / "mainstem.toml").unlink()
         for line in restores:
             if "2026-01-31" in line:  # there was no log yet at this time
                 assert "before" in session.fails(line, 1)
@@ -223,12 +229,6 @@ def test_records_are_consumed_in_the_background(tmp_path: Path) -> None:
         (tmp_path / "consume.py").write_text(block.text.replace("localhost:9092", session.log))
         assert session.line("python -u consume.py") == "b'a' b'{\"id\":1}'\n"
         session.stop(signal.SIGTERM)  # asyncio of Python 3.11 may lose a ctrl-C that comes while it begins to wait
-
-
-def test_a_service_is_configured_by_the_file_of_the_page(tmp_path: Path) -> None:
-    [settings] = of_node("docs/operate/systemd.md")
-    with PageSession(tmp_path) as session:
-        session.is_configured_by(settings)
 
 
 @pytest.mark.maven

@@ -109,7 +109,8 @@ def test_the_format_needs_no_registration(spark: SparkSession) -> None:
 def test_spark_starts_where_the_machines_name_has_no_address(tmp_path: Path) -> None:
     hosts = tmp_path / "hosts"
     hosts.write_text("127.0.0.1 localhost\n")
-    program = "from mainstem.spark.session import session\nprint(session('nameless').range(3).count())"
+    program = "import socket\nsocket.gethostname = lambda: 'nameless.invalid'\n"
+    program += "from mainstem.spark.session import session\nprint(session('nameless').range(3).count())"
     left_out = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
     environment = {name: value for name, value in os.environ.items() if name not in left_out}
     environment["JAVA_TOOL_OPTIONS"] = f"-Djdk.net.hosts.file={hosts}"  # Java knows no other names then

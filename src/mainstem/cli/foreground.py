@@ -1,4 +1,7 @@
-"""Commands that stay up: until ctrl-C or SIGTERM, then everything stops in order, and the exit code is 0."""
+"""Commands that stay up: until ctrl-C or SIGTERM, then everything stops in order, and the exit code is 0.
+
+A signal that comes before the command is ready interrupts it: everything stops in order, too, and the exit code is 130.
+"""
 
 from __future__ import annotations
 

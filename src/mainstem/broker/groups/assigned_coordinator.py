@@ -117,7 +117,7 @@ class AssignedCoordinator(ABC, Generic[_Group]):
             return found, []
         group = self._groups.get(group_id)
         if group is None and member_epoch != 0:
-            raise refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id!r}")
+            raise refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
         if group is None:
             return self._kind.group_class(group_id), []
         if member_epoch == 0 and isinstance(group, ClassicGroup):
@@ -133,7 +133,7 @@ class AssignedCoordinator(ABC, Generic[_Group]):
     def _write(self, group: _Group, records: Sequence[StateRecord], first: Sequence[StateRecord] = ()) -> None:
         """Write a step's records, ``first`` before them, and let the group be what the step made of it.
 
-        Raises the log's errors: it stays then.
+        Raises the log's errors; then the group stays as it was.
         """
         self._log.change(group.group_id, [*first, *records] if records else [], lambda: self._apply(group))
 

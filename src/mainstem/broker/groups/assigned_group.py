@@ -1,4 +1,4 @@
-"""The common part of consumer groups (KIP-848) and streams groups (KIP-1071): the log assigns to their members.
+"""The common part of consumer groups (KIP-848) and streams groups (KIP-1071): the log makes the assignment.
 
 The group's epoch rises with every change that requires a new target assignment. The assignment epoch is the epoch of
 the target. Each member follows with its own epoch, and first gives up what is not in its target.
@@ -102,7 +102,7 @@ class AssignedGroup(ABC, Generic[_Member, _Target]):
     def check_commit(
         self, member_id: str, instance_id: str | None, generation_id: int, api_version: int
     ) -> PartitionCheck | None:
-        """Whether this member may commit offsets: at its epoch, or before it what it had then already (KIP-1251).
+        """Whether this member may commit offsets: at its epoch, or at an older one for what it had then (KIP-1251).
 
         Without members anyone may. Raises RemoteError.
         """
@@ -130,7 +130,7 @@ class AssignedGroup(ABC, Generic[_Member, _Target]):
             raise self.other_epoch(member)
 
     def other_epoch(self, member: _Member) -> RemoteError:
-        """The error of who names another epoch than the member has."""
+        """The error for a request with another epoch than the member's."""
         return refusal(ErrorCode.STALE_MEMBER_EPOCH)
 
     def check_offset_delete(self) -> None:
@@ -177,12 +177,12 @@ class AssignedGroup(ABC, Generic[_Member, _Target]):
     # ---- time
 
     def give_up_in_time(self, member_id: str, now_s: float) -> None:
-        """The member has to give up what it holds too much within its rebalance time-out from now."""
+        """Begin the rebalance time-out in which the member has to give up what is not in its target."""
         member = self.members[member_id]
         self.revocations[member_id] = (member.member_epoch, now_s + member.rebalance_timeout_ms / 1000)
 
     def late_members(self, now_s: float) -> list[str]:
-        """The members without a heartbeat for a session, and those that have kept too much for too long."""
+        """The members whose session has ended, and those that gave nothing up within their rebalance time-out."""
         late = [member_id for member_id, deadline_s in self.sessions.items() if deadline_s <= now_s]
         late += [
             member_id

@@ -110,7 +110,8 @@ class QueryKeeper:
         is_alive = self._handle.isActive  # read first, so that the last progress of an ended query is not missed
         progressed = self._watch.look(self._handle, self._query)
         error = None if is_alive else self._handle.exception()
-        self._take_plan(is_there=progressed or error is not None)
+        if progressed or error is not None:
+            self._take_plan(progressed=progressed)
         if is_alive:
             if progressed or self._clock.monotonic_s() - self._started_s > _PAUSE_S_MAX:
                 self._pause_s = _PAUSE_S_FIRST
@@ -130,7 +131,8 @@ class QueryKeeper:
         is_alive = bool(self._handle.isActive)
         progressed = self._watch.look(self._handle, self._query)
         error = None if is_alive else self._handle.exception()
-        self._take_plan(is_there=progressed or error is not None)
+        if progressed or error is not None:
+            self._take_plan(progressed=progressed)
         if is_alive:
             return True
         if error is not None and _TOO_SLOW in str(error) and self._slow_starts < _SLOW_STARTS_MAX:
@@ -175,8 +177,8 @@ class QueryKeeper:
     def _end_query(self) -> None:
         if self._handle is not None and self._handle.isActive:
             self._handle.stop()
-            self._watch.look(self._handle, self._query)  # afterwards: its last micro-batch may just have ended
-            self._take_plan(is_there=True)
+            progressed = self._watch.look(self._handle, self._query)  # now: its last micro-batch may just have ended
+            self._take_plan(progressed=progressed)
         self._handle = None
 
     def _cause(self, text: str) -> str:
@@ -186,14 +188,17 @@ class QueryKeeper:
         self._has_noted = True
         self._notes.note(self.name, event, text.strip())
 
-    def _take_plan(self, *, is_there: bool) -> None:
-        """Take the plan of the first micro-batch since the last start, once Spark has it."""
-        if self._has_plan or not is_there or self._handle is None:
+    def _take_plan(self, *, progressed: bool) -> None:
+        """Take the plan of the first micro-batch since the last start, once Spark has it.
+
+        Without progress it is the plan of a micro-batch that did not end, whose number is not known here.
+        """
+        if self._has_plan or self._handle is None:
             return
-        text, recent = plan_of(self._handle), self.state.recent
+        text = plan_of(self._handle)
         self._has_plan = text is not None
         if text is not None:
-            self._notes.plan(self.name, recent[-1].batch_id if recent else None, text)
+            self._notes.plan(self.name, self.state.recent[-1].batch_id if progressed else None, text)
 
     def _start(self, *, once: bool) -> None:
         self._has_plan = False

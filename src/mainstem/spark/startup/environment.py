@@ -7,8 +7,9 @@ Spark itself would report most of these errors in a JVM's stack trace, or only w
 * ``PYSPARK_PYTHON``: the Python of the workers, of the driver's version and with Mainstem installed. On one machine it
   is this process's own by default, by way of the fork server; on a cluster it is at the path of this one, to be so on
   all machines, and only what runs beside the driver is forked.
-* ``SPARK_LOCAL_IP``: loopback on one machine. Without it Spark looks up the machine's own name, and does not start
-  where that has no address: in some containers, or on a laptop that has changed its network.
+* ``SPARK_LOCAL_IP``: loopback, on one machine whose own name has no address, as in some containers or on a laptop that
+  has changed its network. Spark looks the name up and would not start. Elsewhere it stays unset: the JVM keeps it, and
+  a later session of this process may be at a cluster.
 * The sockets between the JVM and Python on one machine (``worker_sockets``).
 * The master: an address that can be reached.
 
@@ -78,8 +79,8 @@ def prepare(master: str) -> None:
     os.environ["JAVA_HOME"] = str(find_java().home)
     _check_spark_home()
     os.environ.setdefault("PYTHONHASHSEED", "0")
-    if is_local(master) and "SPARK_LOCAL_HOSTNAME" not in os.environ:
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if is_local(master) and not {"SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME"} & os.environ.keys() and not _has_address():
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     given = os.environ.get("PYSPARK_PYTHON")
     if given in _FORK_SERVERS:
         given = None  # by an earlier session, which may have been at another master
@@ -87,6 +88,15 @@ def prepare(master: str) -> None:
         os.environ["PYSPARK_PYTHON"] = _python_for_here() if is_local(master) else _python_for_all_machines()
     elif is_local(master):
         check_workers_python(given)
+
+
+def _has_address() -> bool:
+    """Whether this machine's own name has an address."""
+    try:
+        socket.getaddrinfo(socket.gethostname(), None)
+    except OSError:
+        return False
+    return True
 
 
 def worker_sockets(master: str) -> dict[str, str]:

@@ -82,8 +82,12 @@ witness: ## Compile litewitness, the witness that a test of verifiable topics st
 s3-server: ## Compile versitygw, the S3 server that the tests of backups start (minutes, once; needs Go)
 	@scripts/setup-s3-server
 
+.PHONY: azure-server
+azure-server: ## Install Azurite, the server of Azure's blobs that the tests of backups start (a minute, once; needs npm)
+	@scripts/setup-azure-server
+
 .PHONY: backup-kills
-backup-kills: $(READY) s3-server ## Kill the log and its backup a hundred times, then lose the disk and restore
+backup-kills: $(READY) s3-server azure-server ## Kill the log and its backup a hundred times, then lose the disk and restore
 	@MAINSTEM_BACKUP_KILLS=$${MAINSTEM_BACKUP_KILLS:-100} exec $(BIN)/python -m pytest -q tests/backup/test_kills.py $(ARGS)
 
 .PHONY: fuzz

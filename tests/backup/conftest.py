@@ -1,4 +1,4 @@
-"""Where backups go in tests: a directory, and a bucket of a real S3 server."""
+"""Where backups go in tests: a directory, a bucket of a real S3 server, and a container of Microsoft's own Azurite."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.testing.embedded import EmbeddedBroker
+from tests.support.azure_server import CONTAINER, AzureServer
 from tests.support.s3_server import BUCKET, S3Server
 
 
@@ -21,12 +22,21 @@ def s3_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Ser
     server.stop()
 
 
-@pytest.fixture(params=["directory", "s3"])
+@pytest.fixture
+def azure_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AzureServer]:
+    server = AzureServer(tmp_path / "azure").start()
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["directory", "s3", "azure"])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "directory":
         return f"file://{tmp_path / 'copies'}"
-    request.getfixturevalue("s3_server")
-    return f"s3://{BUCKET}/log"
+    request.getfixturevalue(f"{request.param}_server")
+    return f"s3://{BUCKET}/log" if request.param == "s3" else f"az://{CONTAINER}/log"
 
 
 @pytest.fixture

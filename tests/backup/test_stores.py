@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from mainstem.backup.stores.directory_store import DirectoryStore
 from mainstem.backup.stores.opening import check_url, open_store, probe
 from mainstem.backup.stores.store import ObjectMissingError, StoreConflictError, StoreRefusedError
 from mainstem.errors import ConfigError
+from tests.backup.generation_server import GenerationServer
+from tests.support.azure_server import AzureServer
 from tests.support.s3_server import S3Server
 
 
@@ -70,6 +73,12 @@ def test_a_user_without_rights_is_refused(s3_server: S3Server, monkeypatch: pyte
         probe(open_store("s3://backups/log"))
 
 
+def test_a_key_of_another_account_is_refused(azure_server: AzureServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "d3Jvbmc=")
+    with pytest.raises(StoreRefusedError, match="refuses this user"):
+        probe(open_store("az://backups/log"))
+
+
 def test_missing_credentials_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
     with pytest.raises(StoreRefusedError, match="no credentials were found"):
@@ -79,6 +88,32 @@ def test_missing_credentials_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_missing_bucket_is_said(s3_server: S3Server) -> None:
     with pytest.raises(StoreRefusedError, match="no such bucket"):
         probe(open_store("s3://other/log"))
+
+
+def test_a_missing_container_is_said(azure_server: AzureServer) -> None:
+    store = open_store("az://other/log")
+    with pytest.raises(StoreRefusedError, match="no such bucket or container"):
+        probe(store)
+    with pytest.raises(StoreRefusedError, match="no such bucket or container"):
+        list(store.list(""))
+
+
+def test_google_cloud_storage_is_asked_for_generations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with GenerationServer() as server:
+        account = tmp_path / "account.json"
+        nobody = {"client_email": "", "private_key": "", "private_key_id": "", "disable_oauth": True}
+        account.write_text(json.dumps({**nobody, "gcs_base_url": server.url}))
+        monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT", str(account))
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)  # so that plain HTTP is taken: Google's own address has TLS
+        store = open_store("gs://bucket/log")
+        probe(store)
+        first = store.create("a/one", b"first")
+        with pytest.raises(StoreConflictError):
+            store.create("a/one", b"second")
+        second = store.replace("a/one", b"second", first)
+        with pytest.raises(StoreConflictError):
+            store.replace("a/one", b"third", first)
+        assert store.get("a/one") == (b"second", second)
 
 
 @pytest.mark.parametrize("url", ["", "ftp://host/x", "s3://", "file://host/x", "http://host/x"])

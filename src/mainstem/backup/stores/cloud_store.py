@@ -26,12 +26,20 @@ from mainstem.backup.stores.store import (
     StoreRefusedError,
 )
 
+_ENDPOINTS: Final = (
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_ENDPOINT",
+    "AZURE_STORAGE_ENDPOINT",
+    "AZURE_ENDPOINT",
+)
 _TRY_S: Final = 30
 _RETRIES: Final = 4
 _DELETED_AT_ONCE: Final = 500
+_NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound")
 _NO_CREDENTIALS: Final = ("169.254.169.254", "token request", "Account must be specified")
 """Signs that the environment names no credentials, and the machine was asked for those of a role."""
-_REFUSALS: Final = ("AccessDenied", "NoSuchBucket", "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidBucketName")
+_REFUSALS: Final = ("AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidBucketName")
 
 
 class CloudStore:
@@ -39,6 +47,8 @@ class CloudStore:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
+        # What names the version of an object in a condition: on Google Cloud Storage its generation.
+        self._condition: Final = "version" if urlsplit(url).scheme == "gs" else "e_tag"
         options: Any = _with_http({"timeout": f"{_TRY_S}s", "connect_timeout": "5s"})
         retries: Any = {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=_TRY_S)}
         with _as_store_error(self.url):
@@ -47,7 +57,7 @@ class CloudStore:
     def get(self, name: str) -> StoredObject:
         with _as_store_error(f"{self.url}/{name}"):
             found = obstore.get(self._store, name)
-            return StoredObject(bytes(found.bytes()), found.meta["e_tag"] or "")
+            return StoredObject(bytes(found.bytes()), found.meta[self._condition] or "")
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
         with _as_store_error(f"{self.url}/{name}"):
@@ -61,11 +71,11 @@ class CloudStore:
         return self._put_if(name, data, "create")
 
     def replace(self, name: str, data: bytes, version: str) -> str:
-        return self._put_if(name, data, {"e_tag": version})
+        return self._put_if(name, data, {self._condition: version})
 
     def _put_if(self, name: str, data: bytes, mode: Any) -> str:
         with _as_store_error(f"{self.url}/{name}"):
-            return obstore.put(self._store, name, data, mode=mode, use_multipart=False)["e_tag"] or ""
+            return obstore.put(self._store, name, data, mode=mode, use_multipart=False)[self._condition] or ""
 
     def list(self, prefix: str) -> Iterator[Listed]:
         with _as_store_error(f"{self.url}/{prefix}"):
@@ -85,8 +95,7 @@ def _with_http(options: dict[str, Any]) -> dict[str, Any]:
     """Plain HTTP where the endpoint says so: a store on this machine or in a private network."""
     import os
 
-    endpoints = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"))
-    if any(urlsplit(endpoint).scheme == "http" for endpoint in endpoints):
+    if any(urlsplit(os.environ.get(name, "")).scheme == "http" for name in _ENDPOINTS):
         options["allow_http"] = True
     return options
 
@@ -98,14 +107,14 @@ def _as_store_error(what: str) -> Iterator[None]:
     except (exceptions.AlreadyExistsError, exceptions.PreconditionError) as error:
         raise StoreConflictError(f"{what} was written by another process") from error
     except (exceptions.NotFoundError, FileNotFoundError) as error:
-        if "NoSuchBucket" in str(error):
-            raise StoreRefusedError(f"{what}: there is no such bucket; make it, or name another URL") from error
+        _refuse_without_bucket(what, error)
         raise ObjectMissingError(f"{what} does not exist") from error
     except exceptions.NotSupportedError as error:
         raise StoreRefusedError(f"{what}: the store has no conditional writes; use another store") from error
     except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
         raise _refused(what, error) from error
     except (exceptions.BaseError, OSError, ValueError) as error:
+        _refuse_without_bucket(what, error)
         if any(word in str(error) for word in _REFUSALS):
             raise _refused(what, error) from error
         if any(word in str(error) for word in _NO_CREDENTIALS):
@@ -113,6 +122,11 @@ def _as_store_error(what: str) -> Iterator[None]:
                 f"{what}: no credentials were found; set those of the store in the environment ({_first_line(error)})"
             ) from error
         raise StoreError(f"{what}: {_first_line(error)}") from error
+
+
+def _refuse_without_bucket(what: str, error: Exception) -> None:
+    if any(word in str(error) for word in _NO_BUCKET):
+        raise StoreRefusedError(f"{what}: no such bucket or container; make it, or name another URL") from error
 
 
 def _refused(what: str, error: Exception) -> StoreRefusedError:

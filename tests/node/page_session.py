@@ -20,7 +20,7 @@ from tests.house.pages import Block, lines_of_shell
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
 
-_LINE_S = 120.0
+_LINE_S = 300.0
 _READY_S = 120.0
 _UNTIL_S = 180.0
 _SERVES = re.compile(

@@ -24,14 +24,14 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg2
 
 from mainstem.client.log import Log
 from mainstem.model import lsn_text, parse_lsn
 from mainstem.pipelines.definitions import CaptureSettings, TableName
-from mainstem.postgres.captured_state import read_state
+from mainstem.postgres.captured_state import CapturedState, read_state
 from mainstem.postgres.rows import RowEncoder
 from mainstem.postgres.server.catalog import Types, connect, find_table
 from mainstem.postgres.server.chunks import row_of
@@ -225,8 +225,17 @@ class CaptureProcess:
         return self._errors.read_text(errors="replace")
 
 
-def run(cluster: PostgresCluster, database: str, directory: Path, *, kills: int, seed: int, rows: int = 3_000) -> int:
-    """Kill so often; the number of changes that were made meanwhile. Raises AssertionError."""
+class Survived(NamedTuple):
+    """What was changed meanwhile, and how many of the kills came before the snapshots were done."""
+
+    changes: int
+    kills_in_snapshots: int
+
+
+def run(
+    cluster: PostgresCluster, database: str, directory: Path, *, kills: int, seed: int, rows: int = 3_000
+) -> Survived:
+    """Kill so often. Raises AssertionError."""
     chance = random.Random(seed)
     dsn = cluster.dsn(database)
     pgbench = [str(postgres_programs() / "pgbench"), "-h", str(cluster.directory), "-p", str(cluster.port)]
@@ -244,6 +253,7 @@ def run(cluster: PostgresCluster, database: str, directory: Path, *, kills: int,
     capture = CaptureProcess(settings, log.bootstrap, directory)
     writer = Writer(dsn, seed)
     bench = None
+    in_snapshots = 0
     try:
         capture.start()
         writer.start()
@@ -255,6 +265,8 @@ def run(cluster: PostgresCluster, database: str, directory: Path, *, kills: int,
             time.sleep(chance.uniform(0.05, 1.2))  # the moment of the kill: nothing waits for it
             if writer.error is not None:
                 raise writer.error
+            with Log(log.bootstrap) as client:
+                in_snapshots += in_snapshots == number and not _has_snapshots(client, settings)
             kind = chance.random()
             if kind < 0.6:
                 capture.kill()
@@ -286,7 +298,12 @@ def run(cluster: PostgresCluster, database: str, directory: Path, *, kills: int,
         if capture.is_alive:
             capture.kill()
         log.kill()
-    return writer.changes
+    return Survived(writer.changes, in_snapshots)
+
+
+def _has_snapshots(log: Log, settings: CaptureSettings) -> bool:
+    done = [table.is_done for table in read_state(log, settings.name).tables.values()]
+    return len(done) == len(settings.tables) and all(done)
 
 
 _PGBENCH_SCRIPT = """
@@ -304,15 +321,19 @@ END;
 
 
 def _wait(log: Log, cluster: PostgresCluster, database: str, capture: CaptureProcess) -> None:
+    """Until the capture has all changes: as long as it goes on, for it may have millions before it."""
     end = cluster.execute("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn", database=database)[0][0]
 
-    def is_done() -> bool:
+    def state() -> CapturedState:
         if not capture.is_alive:
             capture.start()
-        state = read_state(log, "shop")
-        return state.lsn >= end and all(table.is_done for table in state.tables.values())
+        return read_state(log, "shop")
 
-    eventually(is_done, f"the capture comes to {lsn_text(int(end))}", 5 * TIMEOUT_S)
+    reached = state()
+    while reached.lsn < end or not all(table.is_done for table in reached.tables.values()):
+        what = f"the capture goes on to {lsn_text(int(end))}"
+        eventually(lambda before=reached: state() != before, what, TIMEOUT_S)  # type: ignore[misc]
+        reached = state()
 
 
 def _check(log: Log, cluster: PostgresCluster, database: str) -> None:
@@ -387,13 +408,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         cluster.create()
         with tempfile.TemporaryDirectory() as directory:
-            changes = run(
-                cluster, "postgres", Path(directory), kills=options.kills, seed=options.seed, rows=options.rows
-            )
+            done = run(cluster, "postgres", Path(directory), kills=options.kills, seed=options.seed, rows=options.rows)
     finally:
         cluster.close()
     sys.stdout.write(
-        f"{options.kills} kills, {changes} changes, seed {options.seed}: each change once, each topic its table\n"
+        f"{options.kills} kills, {done.kills_in_snapshots} of them before the snapshots were done, "
+        f"{done.changes} changes, seed {options.seed}: each change once, each topic its table\n"
     )
     return 0
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+import threading
 from pathlib import PurePath
 
 import pytest
@@ -204,3 +206,30 @@ def test_the_same_seed_gives_the_same_loss() -> None:
         return disk.content(FILE)
 
     assert run() == run()
+
+
+def test_threads_take_turns_with_the_copy_of_a_cut_disk() -> None:
+    disk, copies, failures = disk_with_file(), [], []
+
+    def work(number: int) -> None:
+        try:
+            for slot in range(60):
+                file = disk.create(DIRECTORY / f"{number}-{slot}")
+                file.write(0, [b"data"])
+                file.sync()
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            failures.append(error)
+
+    disk.on_call = lambda cut: copies.append(cut.copy(1))
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    pause_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    finally:
+        sys.setswitchinterval(pause_s)
+    assert failures == []
+    assert len(copies) == 3 * 60 * 3

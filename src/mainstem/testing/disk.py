@@ -14,20 +14,24 @@
 * ``on_call`` is called before each call does its work, and may copy the disk as a power cut at that moment would leave
   it. So one history can be cut at each of its calls without running it again for each.
 
-The same seed and calls give the same result. Not safe from several threads at once.
+The same seed and calls give the same result. Calls of several threads take turns; ``on_call`` runs in its call's turn.
 """
 
 from __future__ import annotations
 
+import functools
 import random
+import threading
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
 from pathlib import PurePath
-from typing import Final, NamedTuple
+from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 from mainstem.errors import DirectoryLockedError, StorageError
 
 Buffer = bytes | bytearray | memoryview
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
 
 SECTOR_BYTES: Final = 512
 
@@ -193,6 +197,19 @@ class CutDisk(NamedTuple):
         return disk
 
 
+def _in_turn(
+    call: Callable[Concatenate[FaultyDisk, _Given], _Result],
+) -> Callable[Concatenate[FaultyDisk, _Given], _Result]:
+    """A method of a FaultyDisk that one thread at a time calls."""
+
+    @functools.wraps(call)
+    def in_turn(disk: FaultyDisk, /, *args: _Given.args, **options: _Given.kwargs) -> _Result:
+        with disk._turn:
+            return call(disk, *args, **options)
+
+    return in_turn
+
+
 class FaultyDisk:
     """A disk in memory with faults. ``calls`` counts the storage calls that were made."""
 
@@ -201,6 +218,7 @@ class FaultyDisk:
         self.cut_power_at_call: int | None = None
         self.capacity_bytes: int | None = None
         self.on_call: Callable[[CutDisk], None] | None = None
+        self._turn = threading.RLock()
         self._chance = random.Random(seed)
         self._root = _Directory()
         self._is_off = False
@@ -209,11 +227,13 @@ class FaultyDisk:
 
     # Faults
 
+    @_in_turn
     def power_cut(self) -> None:
         """Lose what was not synced, then have power again."""
         self._root.lose_power(self._chance)
         self.kill()
 
+    @_in_turn
     def kill(self) -> None:
         """End the programs that use the disk; what they wrote stays visible, synced or not."""
         self._locks.clear()
@@ -247,11 +267,13 @@ class FaultyDisk:
 
     # The Disk port
 
+    @_in_turn
     def open(self, path: PurePath) -> FaultyFile:
         """Open a file that exists."""
         self._call()
         return FaultyFile(self, path, self._content(path))
 
+    @_in_turn
     def create(self, path: PurePath) -> FaultyFile:
         """Open a file that is new or emptied."""
         self._call()
@@ -266,16 +288,19 @@ class FaultyDisk:
             content.change(_Write(0, None))
         return FaultyFile(self, path, content)
 
+    @_in_turn
     def exists(self, path: PurePath) -> bool:
         """Whether a file or directory of this name is there."""
         self._call()
         return self._find(path) is not None
 
+    @_in_turn
     def list(self, path: PurePath) -> list[str]:
         """The names in a directory."""
         self._call()
         return sorted(self._directory(path).seen)
 
+    @_in_turn
     def make_directory(self, path: PurePath) -> None:
         """Make a directory and its parents."""
         self._call()
@@ -283,6 +308,7 @@ class FaultyDisk:
             if self._find(each) is None:
                 self._put(self._directory(each.parent), each.name, _Directory())
 
+    @_in_turn
     def rename(self, source: PurePath, target: PurePath) -> None:
         """Rename within one directory."""
         self._call()
@@ -294,6 +320,7 @@ class FaultyDisk:
 
         directory.change(_NameStep(source.name, None, target.name))
 
+    @_in_turn
     def remove(self, path: PurePath) -> None:
         """Remove a file if it is there."""
         self._call()
@@ -301,11 +328,13 @@ class FaultyDisk:
         if path.name in directory.seen:
             directory.change(_NameStep(path.name, None))
 
+    @_in_turn
     def remove_directory(self, path: PurePath) -> None:
         """Remove a directory with all that is in it."""
         self._directory(path)
         self.remove(path)
 
+    @_in_turn
     def sync_directory(self, path: PurePath) -> None:
         """Make the names in a directory durable."""
         self._call()
@@ -314,6 +343,7 @@ class FaultyDisk:
             raise StorageError(f"cannot sync the directory {path}: Input/output error")
         directory.sync()
 
+    @_in_turn
     def lock(self, path: PurePath) -> FaultyLock:
         """Take a lock."""
         self._call()
@@ -324,6 +354,7 @@ class FaultyDisk:
 
     # What files call
 
+    @_in_turn
     def write(self, path: PurePath, content: _Content, file_position: int, data: bytes) -> None:
         """One write call: all of it, or as much as there was power or space for."""
         half = _Write(file_position, data[: len(data) // 2])
@@ -339,11 +370,13 @@ class FaultyDisk:
                 raise StorageError(f"cannot write {path}: No space left on device")
         content.change(_Write(file_position, data))
 
+    @_in_turn
     def truncate(self, content: _Content, size_bytes: int) -> None:
         """One truncate call."""
         self._call()
         content.change(_Write(size_bytes, None))
 
+    @_in_turn
     def sync(self, path: PurePath, content: _Content) -> None:
         """One fdatasync call."""
         self._call()
@@ -352,6 +385,7 @@ class FaultyDisk:
             raise StorageError(f"cannot sync {path}: Input/output error")
         content.sync()
 
+    @_in_turn
     def call(self) -> None:
         """One call that changes nothing."""
         self._call()

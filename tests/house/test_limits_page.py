@@ -113,7 +113,7 @@ CONSTANTS = {
         "pipelines.control.run_log:ENTRIES_MAX",
         "pipelines.control.run_log:ENTRY_BYTES_MAX",
         "pipelines.control.run_log:PLAN_BYTES_MAX",
-        "spark.queries.run_notes:_WAITING_MAX",
+        "pipelines.control.run_notes:_WAITING_MAX",
     ],
     "dead letters known": [
         "client.dead_letters:LETTERS_MAX",

@@ -13,6 +13,7 @@ from mainstem.cli.main import execute
 from mainstem.client.log import Log
 from mainstem.errors import ConfigError, ProducerFencedError
 from mainstem.model import TopicPartition
+from mainstem.pipelines.control.run_log import RunLogs
 from mainstem.pipelines.journey.journey import COMMIT_HEADERS, JourneyFinder
 from mainstem.pipelines.overview import Overview
 from mainstem.postgres.captured_state import read_state
@@ -90,6 +91,10 @@ def test_a_database_that_is_away_for_a_while_is_waited_for(tmp_path: Path, mains
         assert running.error is None
         assert any("trying again" in note for note in running.notes)
         has_status(shop, "stopped")
+        newest, again, *failures, first = RunLogs(mainstem_log).entries("away")
+        assert [newest.event, again.event, first.event] == ["stopped", "restarted", "started"]
+        assert {entry.event for entry in failures} == {"failed"}
+        assert "the database cannot be reached" in failures[-1].text
     finally:
         cluster.close()
 
@@ -155,6 +160,7 @@ def test_the_state_tells_the_slot_and_the_snapshots(shop: Shop, capsys: pytest.C
     words = ["connect", "drop", shop.name, shop.database.dsn, "--yes", "--bootstrap", shop.log.bootstrap]
     assert execute(words) == 0
     assert shop.execute("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") == [(0,)]
+    assert RunLogs(shop.log).entries(shop.name) == []
     assert shop.execute("SELECT count(*) FROM pg_publication") == [(0,)]
     assert state(shop) == {}
     assert f"{shop.name}.orders" in shop.log.topics()

@@ -16,11 +16,11 @@ from mainstem.clock import Clock
 from mainstem.errors import LogUnavailableError, PipelineFailedError
 from mainstem.pipelines.control.commands import Action, Command
 from mainstem.pipelines.control.run_log import RunEvent
+from mainstem.pipelines.control.run_notes import RunNotes
 from mainstem.pipelines.overview import Overview
 from mainstem.pipelines.state import Status
 from mainstem.spark.queries.query_keeper import QueryKeeper
 from mainstem.spark.queries.query_watch import ProgressWatch
-from mainstem.spark.queries.run_notes import RunNotes
 from mainstem.spark.startup import environment
 from mainstem.testing.clock import ManualClock
 from tests.spark.flights_app import Flights

@@ -17,7 +17,8 @@ from mainstem.pipelines.control.run_log import (
     RunLogs,
     keys_of,
 )
-from mainstem.spark.queries.run_notes import RunNotes, first_lines, plan_of
+from mainstem.pipelines.control.run_notes import RunNotes
+from mainstem.spark.queries.query_plan import first_lines, plan_of
 from mainstem.testing.clock import ManualClock
 from mainstem.testing.embedded import EmbeddedBroker
 
@@ -69,7 +70,7 @@ def test_each_part_of_a_plan_is_cut_by_itself_and_shows_no_secret() -> None:
     assert len(text.encode()) <= PLAN_BYTES_MAX
 
 
-def test_entries_wait_while_the_log_is_away_and_refused_ones_are_left_out(log: Log) -> None:
+def test_entries_wait_while_the_log_or_the_topic_is_away_and_refused_ones_are_left_out(log: Log) -> None:
     notes = RunNotes(ManualClock())
     notes.note("p", RunEvent.STARTED)
     with Log("127.0.0.1:1", timeout_s=0.2) as away:
@@ -80,9 +81,14 @@ def test_entries_wait_while_the_log_is_away_and_refused_ones_are_left_out(log: L
     log.delete_topic(RUN_LOG_TOPIC)
     notes.note("p", RunEvent.FAILED)
     notes.flush(log)
-    log.create_topic(RUN_LOG_TOPIC, partitions=1)
+    log.create_topic(RUN_LOG_TOPIC, partitions=1, configs={"max.message.bytes": "1000"})
     notes.flush(log)
-    assert RunLogs(log).entries("p") == []
+    assert [entry.event for entry in RunLogs(log).entries("p")] == ["failed"]
+    notes.note("p", RunEvent.FAILED, "x" * 2_000)
+    notes.flush(log)
+    notes.note("p", RunEvent.STOPPED)
+    notes.flush(log)
+    assert [entry.event for entry in RunLogs(log).entries("p")] == ["stopped", "failed"]
 
 
 def test_a_reader_keeps_what_was_written_last_and_follows_a_topic_that_was_made_again(log: Log) -> None:

@@ -1,4 +1,4 @@
-"""Runs a capture, again after failures that may pass, and publishes its state as pipelines do.
+"""Runs a capture, again after failures that may pass, and publishes its state and its log as pipelines do.
 
 The database or the log may be away for as long as it likes: the connector tries again, after a second, then after
 longer pauses. What would fail again (a setting, a lost slot, a table that cannot be captured) ends it, with one line.
@@ -13,8 +13,11 @@ from typing import Any, Final
 
 from mainstem.background import failed
 from mainstem.client.log import Log
+from mainstem.clock import SystemClock
 from mainstem.errors import MainstemError, ProducerFencedError, RemoteError, TransactionTimeoutError, UnavailableError
 from mainstem.model import lsn_text
+from mainstem.pipelines.control.run_log import RunEvent
+from mainstem.pipelines.control.run_notes import RunNotes
 from mainstem.pipelines.definitions import CaptureSettings
 from mainstem.pipelines.state import HEARTBEAT_MS, STATES_TOPIC, Counts, Failure, PipelineState, Status
 from mainstem.postgres.capture import Capture, CaptureCounts
@@ -44,6 +47,7 @@ class Connector:
         self._has_ended = threading.Event()
         self._noted: set[str] = set()
         self._counts = CaptureCounts()
+        self._notes = RunNotes(SystemClock())
         self._states = _States(settings, log, app, self._counts)
 
     def stop(self) -> None:
@@ -62,6 +66,7 @@ class Connector:
         start raises UnavailableError, too.
         """
         ready = _Once(on_ready)
+        self._event(RunEvent.STARTED, "with a new slot and new snapshots" if self._again else "")
         publisher = threading.Thread(target=self._publish, name="capture-state", daemon=True)
         try:
             if not self._again and read_state(self._log, self._settings.name).lsn:
@@ -69,8 +74,10 @@ class Connector:
             publisher.start()
             self._run(ready)
             self._states.status = Status.STOPPED
+            self._event(RunEvent.STOPPED)
         except MainstemError as error:
             self._states.failed(error, None)
+            self._event(RunEvent.GIVEN_UP, str(error))
             raise
         finally:
             self._has_ended.set()
@@ -91,12 +98,15 @@ class Connector:
                 pause_s = _PAUSE_MIN_S if time.monotonic() - begun_s > _STEADY_S else pause_s
                 self._states.failed(error, pause_s)
                 self._note(f"{error}; trying again in {pause_s:g} s")
+                self._event(RunEvent.FAILED, f"{error}; again in {pause_s:g} s")
                 self._stopping.wait(pause_s)
                 pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
     def _capture(self, ready: _Once) -> None:
         def on_ready() -> None:
             self._again = False
+            if self._states.status is Status.RESTARTING:
+                self._event(RunEvent.RESTARTED, "after a failure")
             self._states.status = Status.RUNNING
             ready()
 
@@ -108,13 +118,18 @@ class Connector:
             self._noted.add(warning)
             self._note(warning)
 
+    def _event(self, event: RunEvent, text: str = "") -> None:
+        self._notes.note(self._settings.name, event, text)
+
     def _publish(self) -> None:
         try:
             while not self._has_ended.wait(_LOOK_S):
                 self._states.publish()
+                self._notes.flush(self._log)
         except Exception as error:  # noqa: BLE001 - the capture goes on without it
             failed("state of the capture", error)
         self._states.publish(is_last=True)
+        self._notes.flush(self._log)
 
 
 class _Once:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mainstem.client.log import Log
 from mainstem.errors import UnknownTopicError
+from mainstem.pipelines.control.run_log import RUN_LOG_TOPIC, keys_of
 from mainstem.pipelines.definitions import CaptureSettings
 from mainstem.pipelines.progress import PROGRESS_TOPIC
 from mainstem.pipelines.state import STATES_TOPIC
@@ -28,4 +29,6 @@ def drop_capture(settings: CaptureSettings, log: Log) -> bool:
             log.append(topic, None, key=key)
         except UnknownTopicError:  # it has never run against this log
             continue
+    if entries := keys_of(log, name):
+        log.append_many(RUN_LOG_TOPIC, [(key, None) for key in entries])
     return had_slot

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mainstem.errors import ConfigError
+from mainstem.pipelines.control.run_log import RUN_LOG_TOPIC
 from mainstem.pipelines.definitions import CaptureSettings, TableName
 from mainstem.pipelines.progress import PROGRESS_TOPIC
 from mainstem.pipelines.state import STATES_TOPIC
@@ -68,7 +69,7 @@ class CaptureStart:
             check_columns(name, [column.name for column in table.columns], RESERVED)
         for warning in warnings_of(connection):
             self._note(f"WARNING: {warning}")
-        for topic in (PROGRESS_TOPIC, STATES_TOPIC, SCHEMAS_TOPIC):
+        for topic in (PROGRESS_TOPIC, STATES_TOPIC, RUN_LOG_TOPIC, SCHEMAS_TOPIC):
             self._log.create_topic(topic, partitions=1, configs=SYSTEM_TOPIC_CONFIGS, exist_ok=True)
         state = self._log_writer.open()
         if state.lsn == 0 or again:

@@ -26,6 +26,7 @@ from mainstem.pipelines.app import App
 from mainstem.pipelines.changes import Choices
 from mainstem.pipelines.control.commands import newest_commands
 from mainstem.pipelines.control.run_log import RunEvent
+from mainstem.pipelines.control.run_notes import RunNotes
 from mainstem.pipelines.definitions import Pipeline
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.load import module_of
@@ -43,7 +44,6 @@ from mainstem.spark.queries.pipeline_query import PipelineQuery
 from mainstem.spark.queries.query import Query, QueryPlace
 from mainstem.spark.queries.query_keeper import QueryKeeper, say
 from mainstem.spark.queries.query_watch import ProgressWatch
-from mainstem.spark.queries.run_notes import RunNotes
 from mainstem.spark.queries.state_publisher import StatePublisher
 from mainstem.spark.session import session
 from mainstem.spark.startup.app_files import share_with_workers

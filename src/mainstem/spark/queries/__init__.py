@@ -9,7 +9,7 @@
 * ``query_watch``: a running query's progress as the pipeline's state
 * ``pipeline_checks``: checks a pipeline's function before any query runs
 * ``state_publisher``: publishes the pipelines' states to the log
-* ``run_notes``: entries for the pipelines' logs, and their plans
+* ``query_plan``: Spark's plan of a query, and its errors, for the pipeline's log
 * ``frames``: topics as typed DataFrames
 * ``input_watermarks``: the watermark of each input
 * ``failures``: an error of a query in one line

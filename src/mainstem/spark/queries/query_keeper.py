@@ -19,11 +19,12 @@ from mainstem.clock import Clock
 from mainstem.errors import MainstemError, PipelineFailedError
 from mainstem.pipelines.control.commands import Action, Command
 from mainstem.pipelines.control.run_log import RunEvent
+from mainstem.pipelines.control.run_notes import RunNotes
 from mainstem.pipelines.state import PipelineState, Status
 from mainstem.spark.queries.failures import cause
 from mainstem.spark.queries.query import Query
+from mainstem.spark.queries.query_plan import first_lines, plan_of
 from mainstem.spark.queries.query_watch import ProgressWatch
-from mainstem.spark.queries.run_notes import RunNotes, first_lines, plan_of
 
 _PAUSE_S_FIRST = 1.0
 _PAUSE_S_MAX = 60.0

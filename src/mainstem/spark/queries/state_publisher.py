@@ -16,8 +16,8 @@ from dataclasses import replace
 from mainstem.client.log import Log
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import MainstemError
+from mainstem.pipelines.control.run_notes import RunNotes
 from mainstem.pipelines.state import HEARTBEAT_MS, STATES_TOPIC, PipelineState
-from mainstem.spark.queries.run_notes import RunNotes
 
 _LOG = logging.getLogger("mainstem.spark")
 _TIMEOUT_S = 5.0

@@ -17,6 +17,7 @@ from mainstem.spark.options.read_options import ReadOptions
 from mainstem.spark.planning import splits
 from mainstem.spark.planning.batch_reader import LogReader
 from mainstem.testing.embedded import EmbeddedBroker
+from tests.spark.versions import filters
 from tests.support.removed_records import delete_records
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def test_a_filter_gives_the_same_rows_whether_it_is_handed_down_or_not(
         spark.conf.set(PUSHDOWN, "true")
 
 
+@filters
 @pytest.mark.spark
 def test_spark_hands_times_down_as_moments(spark: SparkSession, mainstem_broker: EmbeddedBroker, topic: str) -> None:
     options = {"kafka.bootstrap.servers": mainstem_broker.bootstrap, "subscribe": topic, "maxRecordsPerPartition": "1"}
@@ -94,6 +96,7 @@ def test_spark_hands_times_down_as_moments(spark: SparkSession, mainstem_broker:
     assert few.rdd.getNumPartitions() == 2
 
 
+@filters
 def test_a_filter_narrows_what_is_read(mainstem_broker: EmbeddedBroker, topic: str) -> None:
     planned = reader(mainstem_broker, topic)
     given: list[datasource.Filter] = [datasource.GreaterThan(("offset",), 6)]

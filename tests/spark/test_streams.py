@@ -62,6 +62,7 @@ def test_spark_keeps_to_each_kind_of_limit_and_shows_the_backlog(
     assert counts == [300]
 
 
+@several_micro_batches
 @pytest.mark.maven
 def test_on_apache_kafka_lag_shows_in_its_tools_and_loss_is_noted(spark: SparkSession, tmp_path: Path) -> None:
     options = {"subscribe": "flights", "kafka_group_id": "of-spark", "failOnDataLoss": "false"}

@@ -22,7 +22,8 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -98,6 +99,8 @@ class Writer(threading.Thread):
         self._dsn = dsn
         self._random = random.Random(seed)
         self._stopping = threading.Event()
+        self._may_write = threading.Event()
+        self._may_write.set()
 
     def run(self) -> None:
         try:
@@ -105,14 +108,25 @@ class Writer(threading.Thread):
             with connection, connection.cursor() as cursor:
                 self._insert_many(cursor, 100_000)
             while not self._stopping.is_set():
+                self._may_write.wait()
                 with connection, connection.cursor() as cursor:
                     self._transaction(cursor)
             connection.close()
         except BaseException as error:  # noqa: BLE001 - the test looks at it
             self.error = error
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Write nothing meanwhile, but for the transaction that has begun."""
+        self._may_write.clear()
+        try:
+            yield
+        finally:
+            self._may_write.set()
+
     def stop(self) -> None:
         self._stopping.set()
+        self._may_write.set()
         self.join(TIMEOUT_S)
         if self.error is not None:
             raise self.error
@@ -281,7 +295,9 @@ def run(
             if not writer.may_truncate:
                 confirmed = "SELECT count(*) FROM pg_replication_slots WHERE confirmed_flush_lsn IS NOT NULL"
                 writer.may_truncate = cluster.execute(confirmed)[0][0] > 0
-            if number % 50 == 49:
+            if number % 50 == 49:  # else the writer is ahead for hours at the end
+                with writer.paused(), Log(log.bootstrap) as client:
+                    _wait(client, cluster, database, capture)
                 sys.stderr.write(f"{number + 1} kills, {writer.changes} changes\n")
         writer.stop()
         bench.terminate()
@@ -292,6 +308,7 @@ def run(
             _check(client, cluster, database)
     finally:
         writer._stopping.set()
+        writer._may_write.set()
         if bench is not None:
             bench.kill()
             bench.wait(TIMEOUT_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -12,19 +13,22 @@ from mainstem.testing.embedded import EmbeddedBroker
 from tests.support.azure_server import CONTAINER, AzureServer
 from tests.support.s3_server import BUCKET, S3Server
 
+_Server = TypeVar("_Server", S3Server, AzureServer)
+
 
 @pytest.fixture
 def s3_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
-    server = S3Server(tmp_path / "s3").start()
-    for name, value in server.environment.items():
-        monkeypatch.setenv(name, value)
-    yield server
-    server.stop()
+    yield from _served(S3Server(tmp_path / "s3"), monkeypatch)
 
 
 @pytest.fixture
 def azure_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AzureServer]:
-    server = AzureServer(tmp_path / "azure").start()
+    yield from _served(AzureServer(tmp_path / "azure"), monkeypatch)
+
+
+def _served(server: _Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Server]:
+    """Run the server, with what its clients need in the environment."""
+    server.start()
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
     yield server

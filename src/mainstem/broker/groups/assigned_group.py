@@ -182,7 +182,7 @@ class AssignedGroup(ABC, Generic[_Member, _Target]):
         self.revocations[member_id] = (member.member_epoch, now_s + member.rebalance_timeout_ms / 1000)
 
     def late_members(self, now_s: float) -> list[str]:
-        """The members whose session has ended, and those that gave nothing up within their rebalance time-out."""
+        """The members whose session has ended, and those that kept what they had to give up for too long."""
         late = [member_id for member_id, deadline_s in self.sessions.items() if deadline_s <= now_s]
         late += [
             member_id

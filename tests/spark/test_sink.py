@@ -11,6 +11,8 @@ from pyspark.errors import StreamingQueryException
 
 from mainstem.client.log import Log
 from mainstem.client.wire.produce.transaction_requests import end_all, learn_capabilities, open_transactions
+from mainstem.model import TopicPartition
+from mainstem.pipelines.journey.finished_batches import BATCHES_TOPIC, FinishedBatch
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.spark.clients import borrowed
 from mainstem.spark.sink.sink_run import SinkRun
@@ -161,6 +163,33 @@ def test_positions_travel_through_a_plain_stream(
     assert said is not None
     assert said.source.covers(position)
     assert said.sink == mainstem_log.end("plain.out")
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_the_first_micro_batch_of_a_stream_wrote_its_own_records(
+    spark: SparkSession,
+    mainstem_broker: EmbeddedBroker,
+    mainstem_log: Log,
+    mainstem_topic: str,
+    tmp_path: Path,
+    guarantee: str,
+) -> None:
+    mainstem_log.create_topic(out := f"{guarantee}.first", partitions=1)
+    mainstem_log.append_many(out, [b"of another writer"] * 3)
+    for value in (b"a", b"b"):
+        mainstem_log.append(mainstem_topic, value)
+    options = {"kafka.bootstrap.servers": mainstem_broker.bootstrap, "checkpointLocation": str(tmp_path)}
+    reader = spark.readStream.format("mainstem").options(**options).option("subscribe", mainstem_topic)
+    frame = reader.option("startingOffsets", "earliest").load().select("value")
+    options |= {"topic": out, "pipeline": guarantee, "deliveryGuarantee": guarantee}
+    assert (
+        frame.writeStream.format("mainstem").options(**options).trigger(availableNow=True).start().awaitTermination(60)
+    )
+    [record] = [each for each in mainstem_log.read(BATCHES_TOPIC) if each.key == guarantee.encode()]
+    batch = FinishedBatch.from_record(record)
+    assert batch is not None
+    first = TopicPartition(out, 0)
+    assert (batch.sink_from[first], batch.sink_to[first]) == (3, mainstem_log.end(out)[first])
 
 
 def test_a_pipeline_that_streams_no_topic_is_refused_before_it_commits(

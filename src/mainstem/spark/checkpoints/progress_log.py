@@ -67,8 +67,12 @@ class ProgressLog:
             )
         )
 
-    def advance(self, batch_id: int, offsets: StreamOffsets, written: Position) -> None:
-        """Say that a micro-batch is done. ``written`` is where its own records end."""
+    def advance(self, batch_id: int, offsets: StreamOffsets, written: Position, begin: Position | None = None) -> None:
+        """Say that a micro-batch is done. ``written`` is where its own records end.
+
+        ``begin`` is where they begin. It counts for the first micro-batch of a query that had no ``start``: the outputs
+        end after these records by now.
+        """
         last = self._last_or_created()
         before = last.sink if last is not None and not self._is_uncertain else self._end()
         progress = Progress(
@@ -81,7 +85,8 @@ class ProgressLog:
             outputs=self._outputs,
             rebuilt=self._was_rebuilt(),
         )
-        finished = self._append_finished(progress, Position() if last is None else last.source, before)
+        sink_from = Position({**before, **begin}) if last is None and begin is not None else before
+        finished = self._append_finished(progress, Position() if last is None else last.source, sink_from)
         try:
             self._write(progress)
         finally:

@@ -34,7 +34,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 from mainstem.errors import ConfigError, MainstemError, SchemaError
-from mainstem.model import Position
+from mainstem.model import Position, TopicPartition
 from mainstem.schema.types import ENCODINGS
 from mainstem.spark.checkpoints.checkpoint import maybe_offsets, read_offsets, streams_ours
 from mainstem.spark.checkpoints.progress_log import ProgressLog
@@ -126,7 +126,8 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
             assert options.topic is not None
             assert options.checkpoint is not None
             with ProgressLog(options.log, options.pipeline, (options.topic,)) as progress:
-                progress.advance(batchId, read_offsets(options.checkpoint, batchId), written)
+                begin = _first_offsets(_prepared(messages))
+                progress.advance(batchId, read_offsets(options.checkpoint, batchId), written, begin)
         self._on_step("driver:progress")
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -151,7 +152,7 @@ def append_all(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Task
         for arrow_batch in batches:
             _append(out, arrow_batch, options)
         out.finish()
-        return TaskCommitMessage(Prepared(position=out.position, records=out.records), "")
+        return TaskCommitMessage(Prepared(position=out.position, records=out.records, begin=out.begin), "")
 
 
 def prepare_all(
@@ -183,6 +184,15 @@ def _require_ours(options: WriteOptions, batch_id: int) -> None:
 
 def _prepared(messages: list[WriterCommitMessage | None]) -> list[Prepared]:
     return [message.prepared for message in messages if isinstance(message, TaskCommitMessage)]
+
+
+def _first_offsets(prepared: list[Prepared]) -> Position:
+    """Where the records of all tasks begin."""
+    begin: dict[TopicPartition, int] = {}
+    for each in prepared:
+        for tp, offset in each.begin.items():
+            begin[tp] = min(offset, begin.get(tp, offset))
+    return Position(begin)
 
 
 def _resolve(run: SinkRun, messages: list[WriterCommitMessage | None]) -> None:

@@ -65,6 +65,7 @@ class Prepared:
     records: int = 0
     begun_ms: int = 0
     attempt: int = 0
+    begin: Position = field(default_factory=Position)
 
     @property
     def instance(self) -> ProducerInstance:

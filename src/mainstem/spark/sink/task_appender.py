@@ -99,7 +99,10 @@ def appending(options: WriteOptions) -> Iterator[TaskAppender]:
 
 
 class TaskAppender:
-    """Appends to any topic. ``position``: the end of the acknowledged records; ``records``: how many were appended."""
+    """Appends to any topic. ``records`` says how many were appended.
+
+    ``begin`` and ``position`` are where the acknowledged records begin and end, in the partitions that have any.
+    """
 
     def __init__(
         self,
@@ -118,6 +121,7 @@ class TaskAppender:
         """Whether the log has accepted a batch of this producer. Until then the first batches are sent alone."""
         self._partition_counts: dict[str, int] = {}
         self._turns = itertools.count(os.getpid() if turn is None else turn)
+        self.begin = Position()
         self.position = Position()
         self.records = 0
 
@@ -201,6 +205,8 @@ class TaskAppender:
         return waves
 
     def _acknowledged(self, tp: TopicPartition, batch: bytes, base_offset: int) -> None:
+        if tp not in self.position:  # a partition's batches are acknowledged in their order
+            self.begin |= Position({tp: base_offset})
         self.position |= Position({tp: base_offset + read_header(batch).record_count})
 
     def _partition_count(self, topic: str) -> int:

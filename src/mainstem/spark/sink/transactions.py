@@ -109,7 +109,9 @@ def prepare(
             if producer.has_begun:
                 out = preparing.out
                 on_step("task:appended")
-                preparing.prepared = Prepared(*producer.instance, out.position, out.records, begun_ms, attempt)
+                preparing.prepared = Prepared(
+                    *producer.instance, out.position, out.records, begun_ms, attempt, out.begin
+                )
                 on_step("task:prepared")
         except BaseException:
             preparing.out.abandon()

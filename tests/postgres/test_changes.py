@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mainstem.model import Position
+from mainstem.postgres.captured_state import read_state
 from tests.postgres.conftest import Shop
 
 ORDERS = "CREATE TABLE orders (id int PRIMARY KEY, item text, tags jsonb)"
@@ -62,6 +64,29 @@ def test_a_truncated_table_is_a_tombstone_for_each_key(shop: Shop) -> None:
         capture.caught_up(shop.database)
     assert shop.fold() == shop.rows() == {"30": {"id": 30, "item": "z", "tags": None}}
     assert [key for key, value in shop.records() if value is None].count("1") == 1
+
+
+def test_a_truncation_reads_the_topic_from_the_one_before_it(shop: Shop) -> None:
+    shop.execute(ORDERS)
+    with shop.capture() as capture:
+        shop.execute("INSERT INTO orders VALUES (1, 'a'), (2, 'b')")
+        capture.caught_up(shop.database)
+        shop.execute(
+            "BEGIN; INSERT INTO orders VALUES (3, 'c'); TRUNCATE orders; INSERT INTO orders VALUES (2, 'd'); COMMIT"
+        )
+        capture.caught_up(shop.database)
+    [table] = read_state(shop.log, shop.name).tables.values()
+    assert table.emptied_at == Position.of(f"{shop.name}.orders", 0, 2)
+    place = shop.log.end(f"{shop.name}.orders")
+    with shop.capture() as capture:
+        shop.execute("INSERT INTO orders VALUES (4, 'e')")
+        shop.execute("TRUNCATE orders")
+        shop.execute("INSERT INTO orders VALUES (1, 'f')")
+        capture.caught_up(shop.database)
+    assert shop.fold() == shop.rows() == {"1": {"id": 1, "item": "f", "tags": None}}
+    written = shop.log.read(f"{shop.name}.orders", start=place)
+    later = [record.key for record in written if record.value is None]
+    assert later == [b"2", b"4"]
 
 
 def test_one_transaction_of_the_database_is_never_in_two_of_the_log(shop: Shop) -> None:

@@ -30,6 +30,7 @@ class TableState:
 
     ``after``: the key of the last row that was read, as PostgreSQL's texts; None before the first. ``began_at``: the
     topic's end when the snapshot began; keys that have no record after it are gone when the snapshot is done.
+    ``emptied_at``: a place in the topic before the last TRUNCATE; keys that have no record after it have no value.
     """
 
     topic: str
@@ -39,6 +40,7 @@ class TableState:
     after: tuple[str, ...] | None = None
     rows: int = 0
     began_at: Position = field(default_factory=Position)
+    emptied_at: Position = field(default_factory=Position)
 
     def to_json(self) -> dict[str, Any]:
         """The form in the capture record."""
@@ -50,6 +52,7 @@ class TableState:
             "after": None if self.after is None else list(self.after),
             "rows": self.rows,
             "began_at": self.began_at.to_json(),
+            "emptied_at": self.emptied_at.to_json(),
         }
 
     @classmethod
@@ -64,6 +67,7 @@ class TableState:
             None if after is None else tuple(after),
             int(document["rows"]),
             Position.from_json(document["began_at"]),
+            Position.from_json(document.get("emptied_at", {})),  # older versions did not write it
         )
 
 

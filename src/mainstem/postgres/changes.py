@@ -196,8 +196,13 @@ class TableChanges:
 
     def _truncate(self, table: CapturedTable) -> None:
         """A tombstone for each key that has a value."""
-        for key in live_keys(self._log, table.topic, self._writer.open_values):
+        captured = self._log_writer.state
+        state = captured.tables[str(table.name)]
+        for key in live_keys(self._log, table.topic, self._writer.open_values, since=state.emptied_at):
             self._writer.write(table, key, None, "d")
+        # The open transaction writes after this place. It commits the tombstones and the place together.
+        emptied = replace(state, emptied_at=captured.sink.restrict([table.topic]))
+        self._log_writer.state = captured.with_table(str(table.name), emptied)
         window = self._writer.window_of(table)
         if window is not None:
             window.is_emptied = True

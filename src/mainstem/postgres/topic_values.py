@@ -244,15 +244,19 @@ def latest_value(log: Log, topic: str, key: bytes, since: Position) -> bytes | N
     return value
 
 
-def live_keys(log: Log, topic: str, open_values: OpenValues, *, before: Position | None = None) -> Iterator[bytes]:
+def live_keys(
+    log: Log, topic: str, open_values: OpenValues, *, since: Position, before: Position | None = None
+) -> Iterator[bytes]:
     """The keys that have a value; with ``before`` those whose latest record lies before that position.
 
-    One scan of the topic. The keys are kept in a file, not in memory.
+    One scan of the topic from ``since`` on: no key has a value by a record before it. The keys are kept in a file, not
+    in memory.
     """
     database = sqlite3.connect("")
     try:
         database.execute("CREATE TABLE alive (key PRIMARY KEY) WITHOUT ROWID")
-        for record in log.read(topic):
+        is_there = log.end(topic).covers(since)  # else the topic was recreated
+        for record in log.read(topic, start=log.beginning(topic) | since if is_there else "earliest"):
             is_old = before is None or record.offset < before.get(TopicPartition(topic, record.partition), 0)
             if record.value is None or not is_old:
                 database.execute("DELETE FROM alive WHERE key = ?", (record.key,))

@@ -1,4 +1,4 @@
-"""Pages for newcomers have short sentences: a median under 20 words, and at most three over 35 words on a page."""
+"""Pages for users have short sentences: a median under 20 words, and at most three over 35 words on a page."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from statistics import median
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-_OLDER = {"concepts/positions.md", "howto/browser.md", "howto/requests.md", "howto/testing.md", "howto/agents.md"}
-_NAMED = [f"operate/{name}.md" for name in ("index", "backup", "upgrade", "troubleshooting", "checklist")]
-_NAMED += ["spark/migrate-from-kafka-format.md", "spark/clusters.md"]
-_ROOMS = [
-    path.relative_to(DOCS).as_posix() for room in ("concepts", "howto", "about") for path in (DOCS / room).glob("*.md")
-]
-PAGES = sorted({*_ROOMS, *_NAMED} - _OLDER)
+_FOR_BUILDERS = ("decisions", "internals")
+PAGES = sorted(
+    name
+    for name in (path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+    if not name.startswith(_FOR_BUILDERS)
+)
 
 
 def sentences(text: str) -> list[int]:

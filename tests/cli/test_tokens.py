@@ -28,7 +28,7 @@ def test_a_token_is_made_listed_and_revoked(command: Commands, file: Path) -> No
     assert made.out.strip() not in file.read_text()
     [row] = command.run("tokens", "list", "--json").json["tokens"]
     assert row == {"name": "shop", "read": ["view:*"], "write": ["topic:orders"], "admin": []}
-    assert command.run("tokens", "revoke", "shop").out == "revoked shop\n"
+    assert command.run("tokens", "revoke", "shop", "--yes").out == "revoked shop\n"
     assert read_tokens(file) == {}
 
 
@@ -37,7 +37,7 @@ def test_what_cannot_be_is_one_line(command: Commands, file: Path) -> None:
     assert "topic:NAME" in command.run("tokens", "create", "shop", "--read", "orders").error
     command.run("tokens", "create", "shop", "--read", "*")
     assert "revoke it first" in command.run("tokens", "create", "shop", "--read", "*").error
-    assert "token 'other' is not in" in command.run("tokens", "revoke", "other").error
+    assert "token 'other' is not in" in command.run("tokens", "revoke", "other", "--yes").error
     file.chmod(0o644)
     assert "chmod 600" in command.run("tokens", "list").error
 

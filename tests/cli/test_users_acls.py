@@ -41,7 +41,7 @@ def type_in(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_user_that_is_not_there_cannot_be_removed(command: Commands) -> None:
-    done = command.run("users", "remove", "nemo")
+    done = command.run("users", "remove", "nemo", "--yes")
     assert (done.code, done.error) == (1, "user 'nemo' does not exist; mainstem users list shows all")
 
 
@@ -68,12 +68,12 @@ def test_a_user_is_added_may_do_what_an_acl_says_and_is_removed(
     log_in_as(broker, "admin", USERS["admin"], monkeypatch)
     assert command.run("acls", "list", "--on", "topic:a-1", "--json").json["acls"] == [row]
     assert command.run("acls", "list", "--on", "topic:b", "--json").json["acls"] == []
-    removed = command.run("acls", "remove", "User:alice", "--on", "topic:a-", "--prefix", "--json")
+    removed = command.run("acls", "remove", "User:alice", "--on", "topic:a-", "--prefix", "--yes", "--json")
     assert removed.json["acls"] == [row]
     assert command.run("users", "list", "--json").json["users"] == [
         {"user": name, "mechanisms": ["SCRAM-SHA-256", "SCRAM-SHA-512"]} for name in ("admin", "alice")
     ]
-    assert command.run("users", "remove", "alice", "--json").json == {"removed": "alice"}
+    assert command.run("users", "remove", "alice", "--yes", "--json").json == {"removed": "alice"}
     log_in_as(broker, "alice", "hers", monkeypatch)
     assert "alice" in command.run("topics", "list").error
 
@@ -92,7 +92,7 @@ def test_the_first_user_is_made_before_the_log_runs(
         assert (refused.code, data in refused.error) == (4, True)
         monkeypatch.setenv("MAINSTEM_BOOTSTRAP", running.bootstrap)
         assert command.run("users", "list", "--json").json["users"][0]["user"] == "admin"
-    assert command.run("users", "remove", "admin", "--data", data).code == 0
+    assert command.run("users", "remove", "admin", "--yes", "--data", data).code == 0
     assert "no users" in command.run("users", "list", "--data", data).out
 
 
@@ -105,7 +105,7 @@ def test_the_first_user_is_made_before_the_log_runs(
         (["acls", "add", "User:a", "--on", "table:t", "--operation", "read"], "table:t"),
         (["acls", "add", "alice", "--on", "topic:t", "--operation", "read"], "User:alice"),
         (["users", "add", "a", "--mechanism", "MD5"], "MD5"),
-        (["users", "remove", "nobody"], "nobody"),
+        (["users", "remove", "nobody", "--yes"], "nobody"),
     ],
 )
 def test_what_cannot_be_is_one_line(command: Commands, arguments: list[str], says: str) -> None:
@@ -155,3 +155,10 @@ def test_a_file_of_options_that_is_wrong_is_refused(tmp_path: Path, text: str) -
     (tmp_path / "client.properties").write_text(text)
     with pytest.raises(ConfigError):
         export_security(tmp_path / "none", str(tmp_path / "client.properties"))
+
+
+@pytest.mark.parametrize("removal", ["users remove admin", "acls remove User:a --on topic:t", "tokens revoke shop"])
+def test_a_removal_asks_first(command: Commands, removal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    type_in("n\n", monkeypatch)
+    done = command.run(*removal.split())
+    assert (done.code, "not confirmed: nothing was changed" in done.err) == (1, True)

@@ -62,7 +62,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (f"bench --records 1 --record-bytes {HUGE}", "'--record-bytes': use 100000000 or less"),
         ("tokens create a --read topic:", "'topic:' is not topic:NAME, view:NAME, topic:PREFIX* or *"),
         ("users list --data missing", "missing: no such data directory"),
-        ("users remove bob --data missing", "missing: no such data directory"),
+        ("users remove bob --yes --data missing", "missing: no such data directory"),
         ("log verify --data folder", "folder is not a data directory, it has neither meta.properties nor partitions"),
         (f"log verify --data {'d' * 300}", f"{'d' * 300}: file name too long"),
         (f"log dump {'d' * 300}", "file name too long"),

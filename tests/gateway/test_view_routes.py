@@ -217,6 +217,9 @@ def test_a_view_is_verified_and_rebuilt(api: httpx.Client, position: Position) -
     verified = api.post("/views/by-id/verify").json()
     assert verified["equal"]
     assert verified["records"] >= 3
+    assert "confirm=by-id" in is_problem(api.delete("/views/by-id"), 400, "input")["detail"]
+    assert api.delete("/views/by-id", params={"confirm": "by-id"}).json() == {"deleted": "by-id"}
+    assert api.get("/views/by-id/keys/a").status_code == 503
     assert api.post("/views/by-id/rebuild").json()["records"] == verified["records"]
 
 

@@ -99,6 +99,7 @@ LogFormat: TypeAlias = Annotated[
         help="The format of the log's events: text or json, from a level on, e.g. json:info.",
     ),
 ]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="The result as one line of JSON.")]
 AtLeast: TypeAlias = Annotated[
     str | None, typer.Option("--at-least", metavar="POSITION", help="Wait until the view reflects this position.")

@@ -125,7 +125,7 @@ def _command(method: str, segments: list[str], asked: ConsoleRequest) -> list[st
         case "POST", ["users"] if isinstance(asked.body, Mapping):
             return ["users", "add", str(asked.body["user"])]
         case "DELETE", ["users", user]:
-            return ["users", "remove", user]
+            return ["users", "remove", user, "--yes"]
         case "POST", ["views", view, "rebuild"]:
             return ["views", "rebuild", view, *_options(asked, "from")]
     return None

@@ -94,7 +94,7 @@ def status(bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP, json: optio
 def drop(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The capture's name.")],
     dsn: Dsn,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: options.Yes = False,
     bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
     json: options.Json = False,
 ) -> None:

@@ -158,7 +158,7 @@ def drop(
         str | None, typer.Option("--app", metavar="APP", help="Its App; default: the App that it reported.")
     ] = None,
     data: options.Data = options.DEFAULT_DATA,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: options.Yes = False,
     bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
     json: options.Json = False,
 ) -> None:

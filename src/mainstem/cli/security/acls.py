@@ -10,7 +10,7 @@ import typer
 
 from mainstem.cli import options
 from mainstem.cli.connect import connect
-from mainstem.cli.output import out, out_json, out_rows
+from mainstem.cli.output import confirm, out, out_json, out_rows
 from mainstem.errors import InputError
 from mainstem.protocol.acl_words import Operation, parse_resource, parse_word
 
@@ -73,18 +73,21 @@ def add(
 
 
 @app.command()
-def remove(
+def remove(  # noqa: PLR0913 - a command's options are its parameters
     principal: Who,
     operation: Operations = None,
     on: On = None,
     prefix: Prefix = False,
     deny: Deny = False,
     host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Those for this address only.")] = None,
+    yes: options.Yes = False,
     bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
     json: options.Json = False,
 ) -> None:
     """Remove a principal's ACLs on a resource: those of the operations named, or all."""
     resources, operations = _resources(on), _operations(operation)
+    if not yes:
+        confirm(f"Remove ACLs of {principal} on {', '.join(resources)}?")
     with connect(bootstrap) as log:
         removed = log.access_admin.remove_acls(principal, resources, operations, prefix=prefix, deny=deny, host=host)
     _show(removed, json, "no ACL was like that")

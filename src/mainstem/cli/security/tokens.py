@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from mainstem.cli import options
-from mainstem.cli.output import note, out, out_json, out_rows
+from mainstem.cli.output import confirm, note, out, out_json, out_rows
 
 app = typer.Typer(help="Create, list and revoke tokens for HTTP.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -74,10 +74,12 @@ def list_tokens(file: File = DEFAULT_FILE, json: options.Json = False) -> None:
 
 
 @app.command()
-def revoke(name: Name, file: File = DEFAULT_FILE, json: options.Json = False) -> None:
+def revoke(name: Name, file: File = DEFAULT_FILE, yes: options.Yes = False, json: options.Json = False) -> None:
     """Revoke a token: the gateway refuses it within a second."""
     from mainstem.gateway.access.tokens import revoke_token
 
+    if not yes:
+        confirm(f"Revoke token {name}?")
     revoke_token(file, name)
     if json:
         out_json({"revoked": name})

@@ -13,7 +13,7 @@ import typer
 
 from mainstem.cli import options
 from mainstem.cli.connect import connect
-from mainstem.cli.output import out, out_json, out_rows
+from mainstem.cli.output import confirm, out, out_json, out_rows
 from mainstem.errors import InputError, UnknownUserError
 
 app = typer.Typer(help="List, add and remove the log's users.", no_args_is_help=True, rich_markup_mode=None)
@@ -86,10 +86,13 @@ def add(
 def remove(
     name: Name,
     data: Stopped = None,
+    yes: options.Yes = False,
     bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
     json: options.Json = False,
 ) -> None:
     """Remove a user. Connections that it has stay until they end."""
+    if not yes:
+        confirm(f"Remove user {name}?")
     if data is not None:
         from mainstem.broker.security.local_users import local_credentials
 

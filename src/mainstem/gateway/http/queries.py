@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 from fastapi import Header
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from mainstem.errors import InputError
 from mainstem.model import OnDamaged, Position
 from mainstem.views.past.as_of import read_moment
 from mainstem.views.read_options import LAG_MS_MAX, WAIT_S, WAIT_S_MAX, ReadOptions
@@ -40,7 +41,13 @@ class NoQuery(BaseModel):
 class ConfirmQuery(NoQuery):
     """The consent to a deletion."""
 
-    confirm: str = Field("", description="the name of the topic or group again")
+    confirm: str = Field("", description="the name of what is deleted again")
+
+
+def require_confirmation(given: str, name: str, deleted: str = "") -> None:
+    """Raise InputError unless the caller has given the name again. ``deleted``: what of it goes, or its kind."""
+    if given != name:
+        raise InputError(f"this deletes {deleted}{name[:300]!r} for good: say confirm={name[:300]} to do it")
 
 
 class RecordDeletionQuery(ConfirmQuery):

@@ -22,8 +22,7 @@ from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.http.bodies import read_json
 from mainstem.gateway.http.description import Answers, Success
 from mainstem.gateway.http.json_responses import json_response
-from mainstem.gateway.http.queries import NoQuery
-from mainstem.gateway.topics.topic_changes import require_confirmation
+from mainstem.gateway.http.queries import NoQuery, require_confirmation
 
 _THREADS_MAX: Final = 2
 _Resource = Annotated[str, Field(min_length=1, max_length=300, examples=["topic:orders", "group:*", "cluster"])]

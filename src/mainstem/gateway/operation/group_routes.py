@@ -17,9 +17,8 @@ from mainstem.gateway.http.bodies import read_json
 from mainstem.gateway.http.description import Answers, Success, success
 from mainstem.gateway.http.json_responses import json_response
 from mainstem.gateway.http.key_paths import GROUP, GROUP_WITHIN
-from mainstem.gateway.http.queries import ConfirmQuery, NoQuery
+from mainstem.gateway.http.queries import ConfirmQuery, NoQuery, require_confirmation
 from mainstem.gateway.topics.reads import moment
-from mainstem.gateway.topics.topic_changes import require_confirmation
 from mainstem.gateway.topics.topic_json import group_description_json, offset_change_json
 
 _THREADS_MAX: Final = 4

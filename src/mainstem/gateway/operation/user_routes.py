@@ -20,8 +20,7 @@ from mainstem.gateway.http.bodies import read_json
 from mainstem.gateway.http.description import Answers, Success, success
 from mainstem.gateway.http.json_responses import json_response
 from mainstem.gateway.http.key_paths import USER
-from mainstem.gateway.http.queries import ConfirmQuery, NoQuery
-from mainstem.gateway.topics.topic_changes import require_confirmation
+from mainstem.gateway.http.queries import ConfirmQuery, NoQuery, require_confirmation
 
 _THREADS_MAX: Final = 2
 

@@ -19,7 +19,7 @@ from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.http.bodies import read_json
 from mainstem.gateway.http.description import Answers, Success, success
 from mainstem.gateway.http.json_responses import json_response
-from mainstem.gateway.http.queries import ConfirmQuery, NoQuery, RecordDeletionQuery
+from mainstem.gateway.http.queries import ConfirmQuery, NoQuery, RecordDeletionQuery, require_confirmation
 from mainstem.gateway.topics.reads import moment
 from mainstem.gateway.topics.topic_json import deletion_json, topic_json
 from mainstem.gateway.topics.topic_routes import check_name
@@ -155,9 +155,3 @@ def _add_configs_and_partitions(router: Routes, log: Log, workers: Workers) -> N
         had = await workers.run(add, topic, body.partitions, validate_only=body.dry_run)
         shown = {"topic": topic, "before": had, "partitions": body.partitions, "executed": not body.dry_run}
         return json_response(shown)
-
-
-def require_confirmation(given: str, name: str, deleted: str = "") -> None:
-    """Raise InputError unless the caller has given the name again. ``deleted``: what of it goes, or its kind."""
-    if given != name:
-        raise InputError(f"this deletes {deleted}{name[:300]!r} for good: say confirm={name[:300]} to do it")

@@ -85,7 +85,8 @@ def _add_administration(router: Routes, backend: ViewBackend) -> None:
     @router.declare(
         "DELETE", "/views/{view}", "Delete what is stored of the view; a rebuild restores it", ADMIN_VIEW, OBJECT
     )
-    async def delete(http: Request, view: str, _: Annotated[queries.NoQuery, Query()]) -> Response:
+    async def delete(http: Request, view: str, query: Annotated[queries.ConfirmQuery, Query()]) -> Response:
+        queries.require_confirmation(query.confirm, view, "the store of view ")
         return await backend.respond(http, view, partial(_delete, view=view))
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from mainstem.errors import ConfigError, DefinitionError, MainstemError
 from mainstem.pipelines.definitions import CaptureSettings
-from mainstem.postgres.server.catalog import DatabaseUnavailableError
-from mainstem.postgres.server.slot import SlotLostError
+from mainstem.postgres.server.catalog import DatabaseUnavailableError, check_server, connect, warnings_of
+from mainstem.postgres.server.slot import SlotLostError, make_slot
 from tests.postgres.conftest import Shop
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
@@ -100,6 +103,43 @@ def test_a_user_without_rights_is_told_which(shop: Shop, postgres_cluster: Postg
     shop.execute(f"DROP PUBLICATION {settings.slot}")
     shop.database.cluster.drop_slot(settings.slot)
     shop.execute(f"DROP OWNED BY {user}; DROP ROLE {user}")
+
+
+def test_a_server_that_cannot_stream_changes_is_told_what_to_set() -> None:
+    cluster = PostgresCluster({"wal_level": "replica", "max_wal_senders": "0", "max_replication_slots": "1"})
+
+    def asked(ask: Callable[[Any], object]) -> object:
+        connection = connect(cluster.dsn("postgres"))
+        try:
+            return ask(connection)
+        finally:
+            connection.close()
+
+    def set_and_restart(name: str, value: str) -> None:
+        cluster.execute(f"ALTER SYSTEM SET {name} = '{value}'")
+        cluster.restart("fast")
+
+    try:
+        cluster.create()
+        with pytest.raises(ConfigError, match="ALTER SYSTEM SET wal_level = logical"):
+            asked(check_server)
+        set_and_restart("wal_level", "logical")
+        with pytest.raises(ConfigError, match="ALTER SYSTEM SET max_wal_senders = 10"):
+            asked(check_server)
+        set_and_restart("max_wal_senders", "2")
+        assert asked(check_server)
+        assert "ALTER SYSTEM SET max_slot_wal_keep_size" in str(asked(warnings_of))
+        cluster.execute("SELECT pg_create_physical_replication_slot('others')")
+        with pytest.raises(ConfigError, match="all 1 replication slots of the database are in use"):
+            asked(lambda connection: make_slot(connection, "ours"))
+        set_and_restart("max_slot_wal_keep_size", "1GB")
+        assert asked(warnings_of) == []
+        (cluster.directory / "data" / "standby.signal").touch(mode=0o644)
+        cluster.restart("fast")
+        with pytest.raises(ConfigError, match="name the primary server"):
+            asked(check_server)
+    finally:
+        cluster.close()
 
 
 @pytest.mark.parametrize(

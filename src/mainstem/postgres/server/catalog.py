@@ -119,9 +119,10 @@ def check_server(connection: Any) -> Server:
         raise ConfigError(
             f"the server is PostgreSQL {version // 10_000}; changes can be captured from version {OLDEST // 10_000} on"
         )
-    ((level, is_allowed, user, is_standby, database),) = rows_of(
+    ((level, senders, is_allowed, user, is_standby, database),) = rows_of(
         connection,
-        "SELECT current_setting('wal_level'), rolreplication OR rolsuper, rolname, pg_is_in_recovery(),"
+        "SELECT current_setting('wal_level'), current_setting('max_wal_senders'), rolreplication OR rolsuper, rolname,"
+        " pg_is_in_recovery(),"
         " current_database() FROM pg_roles WHERE rolname = current_user",
     )
     if is_standby:
@@ -130,6 +131,11 @@ def check_server(connection: Any) -> Server:
         raise ConfigError(
             f"wal_level is {level}, and changes are captured with logical only: run "
             "ALTER SYSTEM SET wal_level = logical, and restart the server"
+        )
+    if senders == "0":
+        raise ConfigError(
+            "max_wal_senders is 0, and a capture needs one of them: run ALTER SYSTEM SET max_wal_senders = 10, and "
+            "restart the server"
         )
     if not is_allowed:
         raise ConfigError(f"user {user} may not replicate: run ALTER ROLE {user} REPLICATION")

@@ -27,3 +27,9 @@ def free_port() -> int:
             except OSError:
                 continue
             return port
+
+
+def accepts(port: int) -> bool:
+    """Whether a server listens at the port on loopback."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -12,4 +12,5 @@
 * ``verification``: proves objects and record batches
 * ``stored_files``: reads files out of their pieces
 * ``status``: how the backup is doing, as metrics
+* ``stores``: where the objects lie
 """

@@ -225,7 +225,12 @@ class Position(Mapping[TopicPartition, int]):
         return frozenset(tp.topic for tp in self._next_offsets)
 
     def to_json(self) -> dict[str, int]:
-        """The form in JSON documents: ``{"flights/0": 17}``."""
+        """The form in JSON documents.
+
+        Example:
+            >>> ms.Position.parse("flights/0:17").to_json()
+            {'flights/0': 17}
+        """
         return {str(tp): offset for tp, offset in self._next_offsets.items()}
 
     @classmethod

@@ -8,6 +8,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,16 @@ from mainstem import errors
 from mainstem.client.admin.group_admin import GroupAdmin
 from mainstem.client.http.requests import RequestClient, TopicRequests
 from mainstem.client.http.views import ViewClient
+from mainstem.gateway.access.limits import GatewayLimits
+from mainstem.gateway.server.app import create_app
+from mainstem.gateway.server.host_app import create_host_app
+from mainstem.gateway.server.serving import listen_unix
+from mainstem.gateway.views.forwarding import ForwardingBackend
+from mainstem.pipelines.deploy import deploy
 from mainstem.testing import BrokerProcess, EmbeddedBroker
+from mainstem.views.host.host import ViewHost
+from tests.gateway.served import listening_on, served
+from tests.support.eventually import eventually
 from tests.tlog.support import broker_on, make_key
 
 DOCUMENTED = (ms.Log, ms.Position, ms.App, ViewClient, ms.Worker, ms.Codec, ms.Validator, RequestClient, TopicRequests)
@@ -74,15 +84,63 @@ def test_a_kind_says_what_it_is_declared_with(kind: type) -> None:
     assert _section(kind.__doc__ or "", "Args") == set(inspect.signature(kind).parameters)
 
 
+LIFETIME = ("__init__", "start", "stop", "run", "close", "restart")
+"""How an object is made and ended: the example of its class, or of its module's function, shows it."""
+SHOWN_ELSEWHERE = {"Codec.json_values"}
+"""It takes arrays of many records; the readers of topics call it."""
+
+
+def test_every_method_has_an_example() -> None:
+    lacking = {name for name, function in METHODS.items() if ">>>" not in (function.__doc__ or "")}
+    assert {name for name in lacking if not name.endswith(LIFETIME)} == SHOWN_ELSEWHERE
+
+
+FLIGHTS = (
+    {"carrier": "UA", "delay": 2, "origin": "Newark", "dest": "Houston"},
+    {"carrier": "AA", "delay": 33, "origin": "New York", "dest": "Chicago"},
+    {"carrier": "B6", "delay": 5, "origin": "New York", "dest": "Newark"},
+)
+
+
+@contextmanager
+def flights(log: ms.Log, directory: Path) -> Iterator[str]:
+    """A topic of flights with a view of each kind that the examples ask, and the address of their gateway."""
+    app = ms.App("flights")
+    schema = "carrier STRING NOT NULL, delay INT, origin STRING, dest STRING"
+    topic = app.topic("flights", schema=schema, key="carrier", partitions=1)
+    app.view("carriers", topic, ms.KeyValue())
+    app.view("delays", topic, ms.SQL())
+    app.view("airports", topic, ms.Search("origin", "dest"))
+    app.view("routes", topic, ms.Graph(source="origin", target="dest"))
+    app.view("figures", topic, ms.Metrics(by="carrier", values="delay"))
+    deploy(app, log)
+    end = log.append_many("flights", [(str(flight["carrier"]), flight) for flight in FLIGHTS])
+    with (
+        ViewHost(tuple(app.views.values()), log.bootstrap, directory / "views") as host,
+        listening_on(create_host_app(host), listen_unix(directory / "s")),
+        served(create_app(log, ForwardingBackend([directory / "s"]), GatewayLimits())) as http,
+    ):
+        url = str(http.base_url)
+        for view in app.views:
+            eventually(lambda name=view: _position(url, name).covers(end), f"view {view} has all flights")
+        yield url
+
+
+def _position(url: str, view: str) -> ms.Position:
+    return ms.Position.parse(ms.views(url)[view].status()["position"])
+
+
 def test_the_examples_give_what_they_show(tmp_path: Path) -> None:
     make_key(tmp_path)
-    with broker_on(tmp_path) as broker, ms.Log(broker.bootstrap) as log:
+    with ExitStack() as stack, broker_on(tmp_path) as broker, ms.Log(broker.bootstrap) as log:
         log.create_topic("orders")
         log.create_topic("ledger", configs={"mainstem.verifiable": "true"})
         log.append("ledger", b"an entry")
+        url = stack.enter_context(flights(log, tmp_path))
         runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
         said: list[str] = []
-        names = {"ms": ms, "log": log, "app": ms.App("documentation")}
+        names = {"ms": ms, "log": log, "app": ms.App("documentation"), "views": ms.views(url)}
+        names["requests"] = ms.requests(url)
         for name, function in METHODS.items():
             text = (function.__doc__ or "").replace("localhost:9092", broker.bootstrap)
             found = doctest.DocTestParser().get_doctest(text, dict(names), name, None, 0)

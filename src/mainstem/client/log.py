@@ -388,12 +388,22 @@ class Log:
     # ---- positions
 
     def end(self, *topics: str) -> Position:
-        """The end of the topics' partitions: the position that covers all that has been appended so far."""
+        """The end of the topics' partitions: the position that covers all that has been appended so far.
+
+        Example:
+            >>> str(log.end("ledger"))
+            'ledger/0:1'
+        """
         with self._pool.borrow() as client:
             return Position(end_offsets(client, partitions_of(client, topics), read_committed=False))
 
     def beginning(self, *topics: str) -> Position:
-        """The position before the oldest records that the topics still hold."""
+        """The position before the oldest records that the topics still hold.
+
+        Example:
+            >>> str(log.beginning("ledger"))
+            'ledger/0:0'
+        """
         with self._pool.borrow() as client:
             return Position(client.list_offsets(partitions_of(client, topics), EARLIEST))
 
@@ -416,7 +426,12 @@ class Log:
     # ---- topics and groups
 
     def topics(self) -> dict[str, TopicInfo]:
-        """All topics by name, in order."""
+        """All topics by name, in order.
+
+        Example:
+            >>> log.topics()["ledger"].partitions
+            1
+        """
         with self._pool.borrow() as client:
             return {name: _info(topic) for name, topic in sorted(client.metadata().items())}
 
@@ -454,13 +469,25 @@ class Log:
                 return _info(client.metadata([name], wait=True)[name])
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic and all its records. Raises UnknownTopicError."""
+        """Delete a topic and all its records. Raises UnknownTopicError.
+
+        Example:
+            >>> created = log.create_topic("old")
+            >>> log.delete_topic("old")
+            >>> "old" in log.topics()
+            False
+        """
         self._appender.forget(name)
         with self._pool.borrow() as client:
             wire_topics.delete_topic(client, name)
 
     def describe_topic(self, name: str) -> TopicDescription:
-        """A topic's partitions, beginning, ends and configs. Raises UnknownTopicError."""
+        """A topic's partitions, beginning, ends and configs. Raises UnknownTopicError.
+
+        Example:
+            >>> log.describe_topic("ledger").configs["mainstem.verifiable"]
+            'true'
+        """
         with self._pool.borrow() as client:
             partitions = partitions_of(client, [name])
             entries = wire_topics.topic_config_entries(client, name)
@@ -474,7 +501,13 @@ class Log:
             )
 
     def groups(self) -> dict[str, GroupInfo]:
-        """All consumer groups by name, with their committed positions and lags."""
+        """All consumer groups by name, with their committed positions and lags.
+
+        Example:
+            >>> log.group_admin.set_offsets("readers", {ms.TopicPartition("ledger", 0): 0})
+            >>> log.groups()["readers"].lag
+            1
+        """
         with self._pool.borrow() as client:
             existing = client.metadata()
             return {group.name: _group(client, group, existing) for group in wire_groups.list_groups(client)}

@@ -58,7 +58,12 @@ class Codec:
         self._key_encoders: dict[RegisteredSchema, KeyEncoder] = {}
 
     def encoding(self, topic: str) -> str | None:
-        """The topic's encoding; None for JSON, and for a topic without a registered schema."""
+        """The topic's encoding; None for JSON, and for a topic without a registered schema.
+
+        Example:
+            >>> ms.Codec(log).encoding("orders") is None
+            True
+        """
         known = self._topics.schema(topic)
         return None if known is None else known.encoding
 
@@ -94,6 +99,10 @@ class Codec:
 
         Raises:
             SchemaError: One does not fit the topic's columns; the error says which.
+
+        Example:
+            >>> ms.Codec(log).encode_many("orders", [b'{"id":1}', None])
+            [b'{"id":1}', None]
         """
         known = self._topics.schema(topic)
         if known is None or known.encoding is None:
@@ -111,6 +120,10 @@ class Codec:
 
         Raises:
             SchemaError: The value cannot be read by its schema, or is not JSON.
+
+        Example:
+            >>> [ms.Codec(log).decode(record)["carrier"] for record in log.read("flights", limit=1)]
+            ['UA']
         """
         text = self.json_text(record)
         if text is None:
@@ -151,6 +164,10 @@ class Codec:
 
         Raises:
             SchemaError: A key is not UTF-8 text, or does not fit the columns of the topic's key.
+
+        Example:
+            >>> ms.Codec(log).encode_keys("orders", [b"1", None])
+            [b'1', None]
         """
         known = self._topics.schema(topic)
         if known is None or known.key_encoding is None or all(key is None for key in keys):
@@ -167,6 +184,10 @@ class Codec:
 
         Raises:
             SchemaError: The key cannot be read by its schema.
+
+        Example:
+            >>> [ms.Codec(log).decode_key(record) for record in log.read("flights", limit=1)]
+            [b'UA']
         """
         known = self._topics.schema(record.topic)
         if record.key is None or known is None or known.key_encoding is None:
@@ -183,6 +204,10 @@ class Codec:
 
         Raises:
             SchemaError: The value cannot be read by its schema.
+
+        Example:
+            >>> [ms.Codec(log).json_text(record) for record in log.read("ledger")]
+            [b'an entry']
         """
         known = self._topics.schema(record.topic)
         if record.value is None or known is None or known.encoding is None:

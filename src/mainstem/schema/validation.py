@@ -92,6 +92,9 @@ class Validator:
 
         Raises:
             SchemaError: A value does not fit, or the topic has no schema. The error says which value and column.
+
+        Example:
+            >>> ms.Validator(log).require("flights", {"carrier": "UA", "delay": 2})
         """
         check = self._check(topic)
         check.require(

@@ -96,6 +96,12 @@ class GroupAdmin:
         Raises:
             GroupNotEmptyError: It has members: stop them first.
             UnknownGroupError: The group does not exist.
+
+        Example:
+            >>> log.group_admin.set_offsets("former", {ms.TopicPartition("ledger", 0): 0})
+            >>> log.group_admin.delete("former")
+            >>> "former" in log.groups()
+            False
         """
         with self._borrow() as client:
             wire.delete_group(client, name)
@@ -140,6 +146,9 @@ class GroupAdmin:
 
         Raises:
             GroupNotEmptyError: It has members.
+
+        Example:
+            >>> log.group_admin.set_offsets("readers", {ms.TopicPartition("ledger", 0): 1})
         """
         with self._borrow() as client:
             wire.commit_offsets(client, name, offsets)

@@ -88,6 +88,11 @@ class TopicRequests:
             RequestFailedError: The worker's function raised an error.
             UnknownTopicError: There is no such topic.
             LogUnavailableError: The gateway or the log cannot be reached.
+
+        Example:
+            >>> asked = requests["orders"].ask({"id": 1}, timeout=0)
+            >>> asked.reply is None
+            True
         """
         body = {"value": value, "headers": dict(headers or {}), "timeout_s": timeout}
         if key is not None:
@@ -137,6 +142,11 @@ class RequestClient:
             UnknownRequestError: There is no such request.
             RequestExpiredError: The log has removed the request or its reply.
             RequestFailedError: The worker's function raised an error.
+
+        Example:
+            >>> asked = requests["orders"].ask({"id": 2}, timeout=0)
+            >>> requests.look(asked.id).position == asked.position
+            True
         """
         path = f"/requests/{RequestId.parse(request_id)}"
         return _asked(self._http.call("GET", path, {"timeout": timeout}, timeout_s=timeout + _MORE_S))

@@ -114,6 +114,11 @@ class ViewClient:
         Raises:
             UnknownViewError: The view does not exist.
             PositionTimeoutError: The view did not get there in time; ``reached`` says how far it is.
+
+        Example:
+            >>> position = log.append("flights", {"carrier": "DL", "delay": 7}, key="DL")
+            >>> views["carriers"].get("DL", at_least=position).row["delay"]
+            7
         """
         if key in _DOTS:
             return self.range(start=key, end=key + "\0", limit=1, **fresh)
@@ -140,6 +145,10 @@ class ViewClient:
             limit: At most so many rows.
             after: Read on after this key.
             fresh: How fresh the answer has to be: ``at_least``, ``max_lag_ms``, ``as_of`` and ``timeout`` (``Fresh``).
+
+        Example:
+            >>> [row["carrier"] for row in views["carriers"].range(start="A", end="C")]
+            ['AA', 'B6']
         """
         query = {"prefix": prefix, "start": start, "end": end, "limit": limit, "after": after}
         return self._ask("GET", "/keys", query, fresh)
@@ -163,6 +172,10 @@ class ViewClient:
             end: The key before which the range ends.
             page_size: How many rows one request gets.
             fresh: How fresh the answer has to be: ``at_least``, ``max_lag_ms``, ``as_of`` and ``timeout`` (``Fresh``).
+
+        Example:
+            >>> max(row["delay"] for row in views["carriers"].scan())
+            33
         """
         after = None
         while True:
@@ -193,6 +206,10 @@ class ViewClient:
         Raises:
             QueryError: The query is wrong, or took too long.
             PositionTimeoutError: The view did not get there in time.
+
+        Example:
+            >>> views["delays"].sql("SELECT max(delay) AS worst FROM delays").row
+            {'worst': 33}
         """
         body: dict[str, Any] = {"query": query, "limit": limit, "timeout_s": query_timeout}
         if explain:
@@ -209,6 +226,10 @@ class ViewClient:
 
         Raises:
             QueryError: The query is wrong.
+
+        Example:
+            >>> views["airports"].search("newark").row["origin"]
+            'Newark'
         """
         return self._ask("GET", "/search", {"q": q, "limit": limit}, fresh)
 
@@ -229,6 +250,10 @@ class ViewClient:
             direction: Along the edges (``"out"``), against them (``"in"``), or ``"both"``.
             limit: At most so many nodes.
             fresh: How fresh the answer has to be: ``at_least``, ``max_lag_ms`` and ``timeout`` (``Fresh``).
+
+        Example:
+            >>> [(row["node"], row["hops"]) for row in views["routes"].neighbors("New York", hops=2)]
+            [('Chicago', 1), ('Newark', 1), ('Houston', 2)]
         """
         query = {"node": node, "hops": hops, "direction": direction, "limit": limit}
         return self._ask("GET", "/neighbors", query, fresh)
@@ -241,6 +266,10 @@ class ViewClient:
             end: The last node.
             direction: Along the edges (``"out"``), against them (``"in"``), or ``"both"``.
             fresh: How fresh the answer has to be: ``at_least``, ``max_lag_ms`` and ``timeout`` (``Fresh``).
+
+        Example:
+            >>> [row["node"] for row in views["routes"].path("New York", "Houston")]
+            ['New York', 'Newark', 'Houston']
         """
         return self._ask("GET", "/path", {"from": start, "to": end, "direction": direction}, fresh)
 
@@ -265,6 +294,10 @@ class ViewClient:
             series: Also the records of each minute.
             buckets: Also the buckets of each value.
             fresh: How fresh the answer has to be: ``at_least``, ``max_lag_ms`` and ``timeout`` (``Fresh``).
+
+        Example:
+            >>> views["figures"].metrics(labels={"carrier": "AA"}).row["values"]["delay"]["max"]
+            33.0
         """
         query = {
             "over": None if over is None else list(over) or "",
@@ -294,6 +327,12 @@ class ViewClient:
             limit: At most so many changes.
             after: Read on after this key.
             timeout: How many seconds to wait.
+
+        Example:
+            >>> before = views["carriers"].get("UA").position
+            >>> after = log.append("flights", {"carrier": "UA", "delay": 0}, key="UA")
+            >>> [(each.key, each.after["delay"]) for each in views["carriers"].diff(before, after)]
+            [('UA', 0)]
         """
         moments = {"from": _moment_text(start), "to": None if end is None else _moment_text(end)}
         query = {**moments, "limit": limit, "after": after, "timeout": timeout}
@@ -302,7 +341,12 @@ class ViewClient:
         return Diff(changes, Position.parse(answer["from"]), Position.parse(answer["to"]), answer["next"])
 
     def status(self) -> dict[str, Any]:
-        """The view's kind, position and lag, what it covers and how it is."""
+        """The view's kind, position and lag, what it covers and how it is.
+
+        Example:
+            >>> views["carriers"].status()["kind"]
+            'key-value'
+        """
         return self._http.call("GET", self._path)
 
     def verify(self, *, full: bool = True, timeout: float = 600.0) -> dict[str, Any]:
@@ -311,6 +355,10 @@ class ViewClient:
         Args:
             full: False: without the replay, if the store's own account shows that no other writer changed it.
             timeout: How many seconds to wait.
+
+        Example:
+            >>> views["carriers"].verify()["equal"]
+            True
         """
         return self._http.call("POST", f"{self._path}/verify", {"full": str(full).lower()}, timeout_s=timeout)
 
@@ -326,6 +374,10 @@ class ViewClient:
         Raises:
             HistoryRemovedError: The source is ``"log"`` and retention removed records; or it is ``"lake"`` and the
                 topic has none.
+
+        Example:
+            >>> views["carriers"].rebuild()["records"] > 0
+            True
         """
         return self._http.call("POST", f"{self._path}/rebuild", {"from": source}, timeout_s=timeout)
 

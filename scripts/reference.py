@@ -12,7 +12,7 @@ import asyncio
 import inspect
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -31,8 +31,9 @@ from mainstem.broker.server import Broker
 from mainstem.cli.main import command_line
 from mainstem.client.log import Log
 from mainstem.exit_codes import MACHINE, NOT_NOW, REFUSED
+from mainstem.gateway.access.limits import SETTINGS as GATEWAY_SETTINGS
 from mainstem.gateway.access.limits import GatewayLimits
-from mainstem.gateway.http.description_page import resolved
+from mainstem.gateway.http.description_page import BodyField, body_fields, resolved
 from mainstem.gateway.monitoring.monitor import Monitor
 from mainstem.gateway.operation.log_metrics import LogMetrics
 from mainstem.gateway.server.app import create_app
@@ -93,6 +94,11 @@ def settings_page() -> str:
             "| setting | type | default | while it runs | meaning |",
             "|---|---|---|---|---|",
             *(_setting(each, "yes" if each.name in changeable else "") for each in SETTINGS.values()),
+            "\n## Of the gateway\n",
+            "Set them like those of the node, also beside `--bootstrap` and `--http-for`.\n",
+            "| setting | default | least | most | meaning |",
+            "|---|---|---|---|---|",
+            *map(_gateway_setting, GATEWAY_SETTINGS),
             "\n## Of a topic\n",
             "Set them with `mainstem topics create --config NAME=VALUE`, or with any Kafka admin client.\n",
             "| setting | type | default | meaning |",
@@ -106,6 +112,12 @@ def settings_page() -> str:
             "",
         ]
     )
+
+
+def _gateway_setting(name: str) -> str:
+    setting, scale = GATEWAY_SETTINGS[name], 1_000 if name.endswith(".ms") else 1
+    default = int(getattr(GatewayLimits(), setting.field) * scale)
+    return f"| `{name}` | `{default}` | {setting.least:,} | {setting.most:,} | {setting.meaning} |"
 
 
 async def _changeable(config: BrokerConfig) -> frozenset[str]:
@@ -186,11 +198,12 @@ def http_page() -> str:
     ]
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            parts.append(_route(path, method, resolved(operation, document)))
+            fields = list(body_fields(operation, document))
+            parts.append(_route(path, method, resolved(operation, document), fields))
     return "\n\n".join(parts) + "\n"
 
 
-def _route(path: str, method: str, operation: Mapping[str, Any]) -> str:
+def _route(path: str, method: str, operation: Mapping[str, Any], fields: Sequence[BodyField]) -> str:
     lines = [f"## {method.upper()} {path}".replace("{", "\\{"), ""]
     text = str(operation.get("description") or operation.get("summary") or "").strip()
     lines += [text, ""] if text else []
@@ -198,6 +211,10 @@ def _route(path: str, method: str, operation: Mapping[str, Any]) -> str:
     if parameters:
         lines += ["| parameter | in | meaning |", "|---|---|---|"]
         lines += [f"| `{each['name']}` | {each['in']} | {_cell(each.get('description', ''))} |" for each in parameters]
+        lines.append("")
+    if fields:
+        lines += ["| field of the body | type | meaning |", "|---|---|---|"]
+        lines += [f"| `{each.name}` | {_cell(each.type)} | {_cell(each.meaning)} |" for each in fields]
         lines.append("")
     lines += ["| answer | meaning |", "|---|---|"]
     lines += [f"| {code} | {_cell(answer['description'])} |" for code, answer in sorted(operation["responses"].items())]

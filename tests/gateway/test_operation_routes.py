@@ -103,6 +103,8 @@ def test_the_page_of_the_api_has_every_route_and_needs_no_script(api: httpx.Clie
     assert {route for route in routes if f"<code>{route}</code>" not in page.text} == set()
     assert "<script" not in page.text
     assert "408" in page.text
+    assert "<code>query</code><td>body, string, required" in page.text
+    assert "<code>dry_run</code><td>body, boolean" in page.text
 
 
 def test_groups_are_listed(api: httpx.Client) -> None:

@@ -39,21 +39,31 @@ class GatewayLimits:
 
 
 class GatewaySetting(NamedTuple):
-    """A setting of the gateway: the field of ``GatewayLimits`` that it sets, and the values that it takes."""
+    """A setting of the gateway: the field of ``GatewayLimits`` that it sets, the values that it takes, its meaning."""
 
     field: str
     least: int
     most: int
+    meaning: str
 
 
 SETTINGS: Final = {
-    f"{PREFIX}body.bytes.max": GatewaySetting("body_bytes_max", 1_024, 1 << 30),
-    f"{PREFIX}bodies.bytes.max": GatewaySetting("bodies_bytes_max", 1_024, 1 << 40),
-    f"{PREFIX}answers.bytes.max": GatewaySetting("answers_bytes_max", 1 << 20, 1 << 40),
-    f"{PREFIX}requests.max": GatewaySetting("requests_max", 1, 1_000_000),
-    f"{PREFIX}streams.max": GatewaySetting("streams_max", 1, 1_000_000),
-    f"{PREFIX}websockets.max": GatewaySetting("websockets_max", 1, 1_000_000),
-    f"{PREFIX}body.pause.ms": GatewaySetting("body_pause_s", 1, 86_400_000),
+    PREFIX + name: setting
+    for name, setting in {
+        "body.bytes.max": GatewaySetting("body_bytes_max", 1_024, 1 << 30, "The bytes of one request's body"),
+        "bodies.bytes.max": GatewaySetting(
+            "bodies_bytes_max", 1_024, 1 << 40, "The bytes of all bodies that are held at once"
+        ),
+        "answers.bytes.max": GatewaySetting(
+            "answers_bytes_max", 1 << 20, 1 << 40, "The bytes of all answers that clients have not read yet"
+        ),
+        "requests.max": GatewaySetting("requests_max", 1, 1_000_000, "The requests that are served at once"),
+        "streams.max": GatewaySetting("streams_max", 1, 1_000_000, "The event streams that are open at once"),
+        "websockets.max": GatewaySetting(
+            "websockets_max", 1, 1_000_000, "The websockets that are open at once: pages of the console"
+        ),
+        "body.pause.ms": GatewaySetting("body_pause_s", 1, 86_400_000, "The longest pause while a body arrives"),
+    }.items()
 }
 
 

@@ -121,7 +121,7 @@ class Position(Mapping[TopicPartition, int]):
         Raises:
             PositionFormatError: An offset is negative, or beyond 63 bits.
 
-        Example:
+        Examples:
             >>> str(ms.Position({ms.TopicPartition("flights", 0): 17}))
             'flights/0:17'
         """
@@ -143,7 +143,7 @@ class Position(Mapping[TopicPartition, int]):
         Raises:
             PositionFormatError: The offset is negative, or beyond 63 bits.
 
-        Example:
+        Examples:
             >>> str(ms.Position.of("flights", 0, 17))
             'flights/0:17'
         """
@@ -159,7 +159,7 @@ class Position(Mapping[TopicPartition, int]):
         Raises:
             PositionFormatError: It says what part is wrong.
 
-        Example:
+        Examples:
             >>> ms.Position.parse("flights/3:9,flights/0:17")
             Position('flights/0:17,flights/3:9')
         """
@@ -185,7 +185,7 @@ class Position(Mapping[TopicPartition, int]):
         Args:
             positions: Positions of any topics.
 
-        Example:
+        Examples:
             >>> ms.Position.join([ms.Position.of("a", 0, 3), ms.Position.of("a", 0, 5), ms.Position.of("b", 0, 1)])
             Position('a/0:5,b/0:1')
         """
@@ -200,7 +200,7 @@ class Position(Mapping[TopicPartition, int]):
         Args:
             other: The position that has to be reached.
 
-        Example:
+        Examples:
             >>> ms.Position.parse("a/0:5").covers(ms.Position.parse("a/0:3"))
             True
         """
@@ -212,7 +212,7 @@ class Position(Mapping[TopicPartition, int]):
         Args:
             topics: Names of topics.
 
-        Example:
+        Examples:
             >>> ms.Position.parse("a/0:5,b/0:1").restrict(["b"])
             Position('b/0:1')
         """
@@ -227,7 +227,7 @@ class Position(Mapping[TopicPartition, int]):
     def to_json(self) -> dict[str, int]:
         """The form in JSON documents.
 
-        Example:
+        Examples:
             >>> ms.Position.parse("flights/0:17").to_json()
             {'flights/0': 17}
         """
@@ -243,7 +243,7 @@ class Position(Mapping[TopicPartition, int]):
         Raises:
             PositionFormatError: A name or an offset is wrong.
 
-        Example:
+        Examples:
             >>> ms.Position.from_json({"flights/0": 17})
             Position('flights/0:17')
         """

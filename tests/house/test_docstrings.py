@@ -91,7 +91,9 @@ SHOWN_ELSEWHERE = {"Codec.json_values"}
 
 
 def test_every_method_has_an_example() -> None:
-    lacking = {name for name, function in METHODS.items() if ">>>" not in (function.__doc__ or "")}
+    """In a section that the site shows as code: one called ``Example`` would be read as Markdown."""
+    shown = re.compile(r"^ *Examples:\n +>>> ", re.MULTILINE)
+    lacking = {name for name, function in METHODS.items() if not shown.search(function.__doc__ or "")}
     assert {name for name in lacking if not name.endswith(LIFETIME)} == SHOWN_ELSEWHERE
 
 

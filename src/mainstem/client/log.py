@@ -117,7 +117,7 @@ class Log:
         Raises:
             ConfigError: No address is given, or an option is invalid.
 
-        Example:
+        Examples:
             >>> with ms.Log("localhost:9092", timeout_s=10) as log:
             ...     log.create_topic("greetings").partitions
             1
@@ -170,7 +170,7 @@ class Log:
             LogUnavailableError: The log is away. Its kind OutcomeUnknownError: the record may have been appended.
             RemoteError: The log refused the record for another reason.
 
-        Example:
+        Examples:
             >>> str(log.append("orders", {"drink": "tea"}, key="ada"))
             'orders/0:1'
         """
@@ -195,7 +195,7 @@ class Log:
             SchemaError: A value has no JSON form.
             LogUnavailableError: The log is away.
 
-        Example:
+        Examples:
             >>> str(log.append_many("orders", [("bob", {"drink": "mocha"}), ("bob", {"drink": "water"})]))
             'orders/0:3'
         """
@@ -210,7 +210,7 @@ class Log:
                 program is touched.
             timeout_s: How long the transaction may take before the log aborts it.
 
-        Example:
+        Examples:
             >>> with log.transaction() as tx:
             ...     tx.append("orders", {"drink": "latte"}, key="cem")
             ...     tx.commit_offsets("kitchen", log.end("orders"))
@@ -251,7 +251,7 @@ class Log:
             OffsetOutOfRangeError: The start is an offset that the log does not have.
             DamagedRecordsError: While iterating: records that cannot be read, with ``on_damaged="stop"``.
 
-        Example:
+        Examples:
             >>> for record in log.read("orders", key="ada"):
             ...     print(record.value)
             b'{"drink":"tea"}'
@@ -297,7 +297,7 @@ class Log:
             UnknownTopicError: The topic does not exist.
             OffsetOutOfRangeError: The start is an offset that the log does not have.
 
-        Example:
+        Examples:
             >>> reader = log.read_key("orders", "bob")
             >>> sum(1 for record in reader)
             2
@@ -336,7 +336,7 @@ class Log:
             LogUnavailableError: While iterating: the log is away for longer than ``timeout_s``. Iterating on goes on
                 where it was.
 
-        Example:
+        Examples:
             >>> with log.follow("orders", start="earliest") as follower:
             ...     next(follower).key
             b'ada'
@@ -378,7 +378,7 @@ class Log:
             ProofError: What the log says does not fit together: its history was changed.
             LogUnavailableError: The log cannot be reached.
 
-        Example:
+        Examples:
             >>> proof = log.prove("ledger", 0, 0)
             >>> proof.leaf.base_offset, proof.leaf.last_offset
             (0, 0)
@@ -390,7 +390,7 @@ class Log:
     def end(self, *topics: str) -> Position:
         """The end of the topics' partitions: the position that covers all that has been appended so far.
 
-        Example:
+        Examples:
             >>> str(log.end("ledger"))
             'ledger/0:1'
         """
@@ -400,7 +400,7 @@ class Log:
     def beginning(self, *topics: str) -> Position:
         """The position before the oldest records that the topics still hold.
 
-        Example:
+        Examples:
             >>> str(log.beginning("ledger"))
             'ledger/0:0'
         """
@@ -414,7 +414,7 @@ class Log:
             topic: The topic.
             time: The moment; UTC if it has no zone.
 
-        Example:
+        Examples:
             >>> import datetime
             >>> str(log.positions_at("orders", datetime.datetime(2013, 1, 1, tzinfo=datetime.UTC)))
             'orders/0:0'
@@ -428,7 +428,7 @@ class Log:
     def topics(self) -> dict[str, TopicInfo]:
         """All topics by name, in order.
 
-        Example:
+        Examples:
             >>> log.topics()["ledger"].partitions
             1
         """
@@ -456,7 +456,7 @@ class Log:
             InputError: The name or the number of partitions is invalid.
             ConfigError: A config does not exist, or has a wrong value.
 
-        Example:
+        Examples:
             >>> log.create_topic("accounts", partitions=4, configs={"cleanup.policy": "compact"}).partitions
             4
         """
@@ -471,7 +471,7 @@ class Log:
     def delete_topic(self, name: str) -> None:
         """Delete a topic and all its records. Raises UnknownTopicError.
 
-        Example:
+        Examples:
             >>> created = log.create_topic("old")
             >>> log.delete_topic("old")
             >>> "old" in log.topics()
@@ -484,7 +484,7 @@ class Log:
     def describe_topic(self, name: str) -> TopicDescription:
         """A topic's partitions, beginning, ends and configs. Raises UnknownTopicError.
 
-        Example:
+        Examples:
             >>> log.describe_topic("ledger").configs["mainstem.verifiable"]
             'true'
         """
@@ -503,7 +503,7 @@ class Log:
     def groups(self) -> dict[str, GroupInfo]:
         """All consumer groups by name, with their committed positions and lags.
 
-        Example:
+        Examples:
             >>> log.group_admin.set_offsets("readers", {ms.TopicPartition("ledger", 0): 0})
             >>> log.groups()["readers"].lag
             1

@@ -60,7 +60,7 @@ class Codec:
     def encoding(self, topic: str) -> str | None:
         """The topic's encoding; None for JSON, and for a topic without a registered schema.
 
-        Example:
+        Examples:
             >>> ms.Codec(log).encoding("orders") is None
             True
         """
@@ -80,7 +80,7 @@ class Codec:
         Raises:
             SchemaError: The value does not fit the topic's columns, or has a field that is none of them.
 
-        Example:
+        Examples:
             >>> ms.Codec(log).encode("orders", {"id": 1})
             b'{"id":1}'
         """
@@ -100,7 +100,7 @@ class Codec:
         Raises:
             SchemaError: One does not fit the topic's columns; the error says which.
 
-        Example:
+        Examples:
             >>> ms.Codec(log).encode_many("orders", [b'{"id":1}', None])
             [b'{"id":1}', None]
         """
@@ -121,7 +121,7 @@ class Codec:
         Raises:
             SchemaError: The value cannot be read by its schema, or is not JSON.
 
-        Example:
+        Examples:
             >>> [ms.Codec(log).decode(record)["carrier"] for record in log.read("flights", limit=1)]
             ['UA']
         """
@@ -146,7 +146,7 @@ class Codec:
         Raises:
             SchemaError: The key does not fit the columns of the topic's key.
 
-        Example:
+        Examples:
             >>> ms.Codec(log).encode_key("orders", 1)
             b'1'
         """
@@ -165,7 +165,7 @@ class Codec:
         Raises:
             SchemaError: A key is not UTF-8 text, or does not fit the columns of the topic's key.
 
-        Example:
+        Examples:
             >>> ms.Codec(log).encode_keys("orders", [b"1", None])
             [b'1', None]
         """
@@ -185,7 +185,7 @@ class Codec:
         Raises:
             SchemaError: The key cannot be read by its schema.
 
-        Example:
+        Examples:
             >>> [ms.Codec(log).decode_key(record) for record in log.read("flights", limit=1)]
             [b'UA']
         """
@@ -205,7 +205,7 @@ class Codec:
         Raises:
             SchemaError: The value cannot be read by its schema.
 
-        Example:
+        Examples:
             >>> [ms.Codec(log).json_text(record) for record in log.read("ledger")]
             [b'an entry']
         """

@@ -95,7 +95,7 @@ class App:
         Raises:
             DefinitionError: The name is taken, or an argument is invalid. The error names the line of your file.
 
-        Example:
+        Examples:
             >>> app.topic("flights", "flight_id STRING, carrier STRING", key="flight_id", partitions=4).name
             'flights'
         """
@@ -130,7 +130,7 @@ class App:
         Raises:
             DefinitionError: The name is taken, or an argument is invalid.
 
-        Example:
+        Examples:
             >>> shop = app.postgres("shop", dsn="host=db dbname=shop", tables=["public.orders"])
             >>> shop["public.orders"].name
             'shop.orders'
@@ -178,7 +178,7 @@ class App:
         Raises:
             DefinitionError: An input does not exist, the output has another writer, or the pipelines form a circle.
 
-        Example:
+        Examples:
             >>> @app.pipeline("flights", into="late", key="flight_id")
             ... def late(flights):
             ...     return flights.where("dep_delay > 60")
@@ -233,7 +233,7 @@ class App:
         Raises:
             DefinitionError: The source is a table or does not exist, or the function takes other arguments.
 
-        Example:
+        Examples:
             >>> @app.foreach_batch("flights")
             ... def export(rows, batch_id):
             ...     rows.write.mode("overwrite").parquet(f"export/{batch_id}")
@@ -278,7 +278,7 @@ class App:
         Raises:
             DefinitionError: The name is taken, the topic does not exist, or the kind's arguments are invalid.
 
-        Example:
+        Examples:
             >>> app.view("by-flight", "flights", ms.KeyValue()).name
             'by-flight'
         """
@@ -300,7 +300,7 @@ class App:
         Raises:
             DefinitionError: The name or the table is taken, or the topic does not exist.
 
-        Example:
+        Examples:
             >>> app.sink("flights", ms.Postgres("postgresql://db/shop", table="public.flights")).name
             'flights'
         """

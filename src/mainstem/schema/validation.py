@@ -93,7 +93,7 @@ class Validator:
         Raises:
             SchemaError: A value does not fit, or the topic has no schema. The error says which value and column.
 
-        Example:
+        Examples:
             >>> ms.Validator(log).require("flights", {"carrier": "UA", "delay": 2})
         """
         check = self._check(topic)

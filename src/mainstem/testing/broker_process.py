@@ -76,7 +76,7 @@ class BrokerProcess:
     def kill(self) -> None:
         """SIGKILL: nothing is flushed, nothing is closed.
 
-        Example:
+        Examples:
             >>> from mainstem.testing import BrokerProcess
             >>> with BrokerProcess() as broker, ms.Log(broker.bootstrap) as log:
             ...     position = log.append(log.create_topic("flights").name, "UA-1545")

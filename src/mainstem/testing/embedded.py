@@ -52,7 +52,7 @@ class EmbeddedBroker:
             clock: The time, such as a ``ManualClock``.
             users: Passwords by name. Then only these users are let in: over TLS when ``ssl.keystore.location`` is set.
 
-        Example:
+        Examples:
             >>> from mainstem.testing import EmbeddedBroker
             >>> with EmbeddedBroker(settings={"num.partitions": "3"}) as broker, ms.Log(broker.bootstrap) as log:
             ...     log.create_topic("flights").partitions
@@ -77,7 +77,7 @@ class EmbeddedBroker:
     def security(self, user: str) -> dict[str, str]:
         """Kafka's options by which a client is let in as ``user``; for TLS it has to say what authority it believes.
 
-        Example:
+        Examples:
             >>> from mainstem.testing import EmbeddedBroker
             >>> with EmbeddedBroker(users={"ada": "secret"}) as broker:
             ...     with ms.Log(broker.bootstrap, security=broker.security("ada")) as log:
@@ -118,7 +118,7 @@ class EmbeddedBroker:
     def restart(self) -> None:
         """Stop it cleanly, and start it again on the same directory and port.
 
-        Example:
+        Examples:
             >>> from mainstem.testing import EmbeddedBroker
             >>> with EmbeddedBroker() as broker, ms.Log(broker.bootstrap) as log:
             ...     position = log.append(log.create_topic("flights").name, "UA-1545")

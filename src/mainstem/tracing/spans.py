@@ -85,7 +85,7 @@ def processing(record: Record, *, group: str | None = None) -> Iterator[Span | N
         record: The record, as ``Log.read`` or ``Log.follow`` gives it.
         group: The name of the group that reads it, if there is one.
 
-    Example:
+    Examples:
         >>> with ms.Log("localhost:9092") as log:
         ...     for record in log.read("orders", limit=1):
         ...         with ms.processing(record):

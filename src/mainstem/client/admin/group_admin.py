@@ -68,7 +68,7 @@ class GroupAdmin:
         Raises:
             UnknownGroupError: The group does not exist.
 
-        Example:
+        Examples:
             >>> log.group_admin.set_offsets("kitchen", {ms.TopicPartition("orders", 0): 0})
             >>> (first,) = log.group_admin.describe("kitchen").progress
             >>> first.committed
@@ -97,7 +97,7 @@ class GroupAdmin:
             GroupNotEmptyError: It has members: stop them first.
             UnknownGroupError: The group does not exist.
 
-        Example:
+        Examples:
             >>> log.group_admin.set_offsets("former", {ms.TopicPartition("ledger", 0): 0})
             >>> log.group_admin.delete("former")
             >>> "former" in log.groups()
@@ -119,7 +119,7 @@ class GroupAdmin:
             UnknownTopicError: A topic does not exist.
             OffsetOutOfRangeError: The log does not have the offset.
 
-        Example:
+        Examples:
             >>> (change,) = log.group_admin.plan_reset("kitchen", "earliest", ["orders"])
             >>> change.after
             0
@@ -147,7 +147,7 @@ class GroupAdmin:
         Raises:
             GroupNotEmptyError: It has members.
 
-        Example:
+        Examples:
             >>> log.group_admin.set_offsets("readers", {ms.TopicPartition("ledger", 0): 1})
         """
         with self._borrow() as client:

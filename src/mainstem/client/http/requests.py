@@ -89,7 +89,7 @@ class TopicRequests:
             UnknownTopicError: There is no such topic.
             LogUnavailableError: The gateway or the log cannot be reached.
 
-        Example:
+        Examples:
             >>> asked = requests["orders"].ask({"id": 1}, timeout=0)
             >>> asked.reply is None
             True
@@ -143,7 +143,7 @@ class RequestClient:
             RequestExpiredError: The log has removed the request or its reply.
             RequestFailedError: The worker's function raised an error.
 
-        Example:
+        Examples:
             >>> asked = requests["orders"].ask({"id": 2}, timeout=0)
             >>> requests.look(asked.id).position == asked.position
             True

@@ -115,7 +115,7 @@ class ViewClient:
             UnknownViewError: The view does not exist.
             PositionTimeoutError: The view did not get there in time; ``reached`` says how far it is.
 
-        Example:
+        Examples:
             >>> position = log.append("flights", {"carrier": "DL", "delay": 7}, key="DL")
             >>> views["carriers"].get("DL", at_least=position).row["delay"]
             7
@@ -146,7 +146,7 @@ class ViewClient:
             after: Read on after this key.
             fresh: How fresh the answer has to be: ``at_least``, ``max_lag_ms``, ``as_of`` and ``timeout`` (``Fresh``).
 
-        Example:
+        Examples:
             >>> [row["carrier"] for row in views["carriers"].range(start="A", end="C")]
             ['AA', 'B6']
         """
@@ -173,7 +173,7 @@ class ViewClient:
             page_size: How many rows one request gets.
             fresh: How fresh the answer has to be: ``at_least``, ``max_lag_ms``, ``as_of`` and ``timeout`` (``Fresh``).
 
-        Example:
+        Examples:
             >>> max(row["delay"] for row in views["carriers"].scan())
             33
         """
@@ -207,7 +207,7 @@ class ViewClient:
             QueryError: The query is wrong, or took too long.
             PositionTimeoutError: The view did not get there in time.
 
-        Example:
+        Examples:
             >>> views["delays"].sql("SELECT max(delay) AS worst FROM delays").row
             {'worst': 33}
         """
@@ -227,7 +227,7 @@ class ViewClient:
         Raises:
             QueryError: The query is wrong.
 
-        Example:
+        Examples:
             >>> views["airports"].search("newark").row["origin"]
             'Newark'
         """
@@ -251,7 +251,7 @@ class ViewClient:
             limit: At most so many nodes.
             fresh: How fresh the answer has to be: ``at_least``, ``max_lag_ms`` and ``timeout`` (``Fresh``).
 
-        Example:
+        Examples:
             >>> [(row["node"], row["hops"]) for row in views["routes"].neighbors("New York", hops=2)]
             [('Chicago', 1), ('Newark', 1), ('Houston', 2)]
         """
@@ -267,7 +267,7 @@ class ViewClient:
             direction: Along the edges (``"out"``), against them (``"in"``), or ``"both"``.
             fresh: How fresh the answer has to be: ``at_least``, ``max_lag_ms`` and ``timeout`` (``Fresh``).
 
-        Example:
+        Examples:
             >>> [row["node"] for row in views["routes"].path("New York", "Houston")]
             ['New York', 'Newark', 'Houston']
         """
@@ -295,7 +295,7 @@ class ViewClient:
             buckets: Also the buckets of each value.
             fresh: How fresh the answer has to be: ``at_least``, ``max_lag_ms`` and ``timeout`` (``Fresh``).
 
-        Example:
+        Examples:
             >>> views["figures"].metrics(labels={"carrier": "AA"}).row["values"]["delay"]["max"]
             33.0
         """
@@ -328,7 +328,7 @@ class ViewClient:
             after: Read on after this key.
             timeout: How many seconds to wait.
 
-        Example:
+        Examples:
             >>> before = views["carriers"].get("UA").position
             >>> after = log.append("flights", {"carrier": "UA", "delay": 0}, key="UA")
             >>> [(each.key, each.after["delay"]) for each in views["carriers"].diff(before, after)]
@@ -343,7 +343,7 @@ class ViewClient:
     def status(self) -> dict[str, Any]:
         """The view's kind, position and lag, what it covers and how it is.
 
-        Example:
+        Examples:
             >>> views["carriers"].status()["kind"]
             'key-value'
         """
@@ -356,7 +356,7 @@ class ViewClient:
             full: False: without the replay, if the store's own account shows that no other writer changed it.
             timeout: How many seconds to wait.
 
-        Example:
+        Examples:
             >>> views["carriers"].verify()["equal"]
             True
         """
@@ -375,7 +375,7 @@ class ViewClient:
             HistoryRemovedError: The source is ``"log"`` and retention removed records; or it is ``"lake"`` and the
                 topic has none.
 
-        Example:
+        Examples:
             >>> views["carriers"].rebuild()["records"] > 0
             True
         """

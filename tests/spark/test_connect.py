@@ -1,4 +1,4 @@
-"""Spark Connect: a client without Java reads and writes topics through a server that has Mainstem."""
+"""Spark Connect: a client without Java and Mainstem reads and writes topics through a server that has Mainstem."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 CLIENT = """
 import sys
+sys.modules["mainstem"] = None  # as where it is not installed
 from pyspark.sql import SparkSession
 
 address, bootstrap, checkpoint = sys.argv[1:]
@@ -61,7 +62,7 @@ def server(tmp_path: Path) -> Iterator[str]:
         process.wait(60)
 
 
-def test_a_client_without_java_reads_and_writes_topics(
+def test_a_client_without_java_and_mainstem_reads_and_writes_topics(
     server: str, mainstem_broker: EmbeddedBroker, mainstem_log: Log, tmp_path: Path
 ) -> None:
     for topic in ("in", "out"):

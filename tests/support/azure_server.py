@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import http.client
 import shutil
-import socket
 import subprocess
 from email.utils import formatdate
 from pathlib import Path
@@ -18,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.ports import free_port
+from tests.support.ports import accepts, free_port
 
 _MADE = Path(__file__).resolve().parents[2] / ".cache/azure-server/node_modules/azurite/dist/src/blob/main.js"
 CONTAINER = "backups"
@@ -53,13 +52,9 @@ class AzureServer:
         argv = ["node", str(_MADE), "--blobHost", "127.0.0.1", "--blobPort", str(self._port)]
         argv += ["--location", str(self._directory), "--disableTelemetry", "--silent", "--skipApiVersionCheck"]
         self._process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        eventually(self._accepts, "Azurite accepts connections")
+        eventually(lambda: accepts(self._port), "Azurite accepts connections")
         self._make_container()
         return self
-
-    def _accepts(self) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self._port)) == 0
 
     def _make_container(self) -> None:
         """As a user's tools do it: obstore has no request for it. The signature is Azure's "Shared Key"."""

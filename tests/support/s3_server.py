@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.ports import free_port
+from tests.support.ports import accepts, free_port
 
 _MADE = Path(__file__).resolve().parents[2] / ".cache" / "s3-server" / "versitygw"
 BUCKET = "backups"
@@ -56,12 +55,8 @@ class S3Server:
         argv = [self._program, "--port", f"127.0.0.1:{self._port}", "--access", KEY, "--secret", SECRET, "--quiet"]
         argv += ["posix", str(self._directory)]
         self._process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        eventually(self._accepts, "the S3 server accepts connections")
+        eventually(lambda: accepts(self._port), "the S3 server accepts connections")
         return self
-
-    def _accepts(self) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self._port)) == 0
 
     def stop(self) -> None:
         """Kill it."""

@@ -165,8 +165,8 @@ class TableSnapshots:
     def _end_what_is_gone(self, table: CapturedTable, state: TableState) -> None:
         """Tombstones for keys that the topic had before the snapshot began, and that the table does not have."""
         if any(state.began_at.values()):
-            places = {"since": state.emptied_at, "before": state.began_at}
-            for key in live_keys(self._log, table.topic, self._writer.open_values, **places):
+            since, before = state.emptied_at, state.began_at
+            for key in live_keys(self._log, table.topic, self._writer.open_values, since=since, before=before):
                 self._writer.write(table, key, None, "d")
 
 

@@ -95,7 +95,7 @@ def settings_page() -> str:
             "|---|---|---|---|---|",
             *(_setting(each, "yes" if each.name in changeable else "") for each in SETTINGS.values()),
             "\n## Of the gateway\n",
-            "Set them like those of the node. They also hold with `--bootstrap` and `--http-for`.\n",
+            "Set them like those of the node. They also apply with `--bootstrap` and `--http-for`.\n",
             "| setting | default | least | most | meaning |",
             "|---|---|---|---|---|",
             *map(_gateway_setting, GATEWAY_SETTINGS),

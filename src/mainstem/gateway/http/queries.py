@@ -45,7 +45,7 @@ class ConfirmQuery(NoQuery):
 
 
 def require_confirmation(given: str, name: str, deleted: str = "") -> None:
-    """Raise InputError unless the caller has given the name again. ``deleted``: what of it goes, or its kind."""
+    """Raise InputError unless the caller gave the name again. The error has ``deleted`` before it: ``"topic "``."""
     if given != name:
         raise InputError(f"this deletes {deleted}{name[:300]!r} for good: say confirm={name[:300]} to do it")
 

@@ -16,14 +16,20 @@ from mainstem.client.log import Log
 from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.access.request_heads import BoundedHeads
 from mainstem.gateway.server.app import create_registry_app
-from mainstem.gateway.server.serving import EndingServer, listen_tcp
+from mainstem.gateway.server.serving import KEEP_ALIVE_S, EndingServer, listen_tcp
 
 
 @contextmanager
 def listening_on(app: Any, sockets: Any, grace_s: int = 1) -> Iterator[uvicorn.Server]:
     """Serve ``app`` on sockets that are bound already; requests have ``grace_s`` when it stops."""
     accepts = threading.Event()
-    config = uvicorn.Config(app, http=BoundedHeads, log_level="critical", timeout_graceful_shutdown=grace_s)
+    config = uvicorn.Config(
+        app,
+        http=BoundedHeads,
+        log_level="critical",
+        timeout_graceful_shutdown=grace_s,
+        timeout_keep_alive=KEEP_ALIVE_S,
+    )
     server = EndingServer(config, accepts.set, app.state.streams.end)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sockets]})
     thread.start()

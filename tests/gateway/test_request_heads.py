@@ -76,6 +76,30 @@ def test_a_connection_whose_head_does_not_come_is_closed(
         assert said.count(b"HTTP/1.1 200 OK") == begun.count(b"\r\n\r\n")
 
 
+@pytest.mark.parametrize("length", [1 << 40, (4 << 20) + 1], ids=["endless", "complete"])
+def test_a_connection_is_closed_after_a_refused_body(
+    api: httpx.Client, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BoundedHeads, "head_s", 4.0)
+    with socket.create_connection((api.base_url.host, api.base_url.port or 0), timeout=50) as connection:
+        connection.sendall(
+            b"POST /topics/any/records HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % length
+        )
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
+        with suppress(ConnectionError):  # it is closed already
+            connection.sendall(b"x" * min(length, 8 << 20))
+        with suppress(ConnectionError):  # what was sent was not read
+            answer(connection)
+
+
+def test_a_connection_serves_the_next_request_after_a_refused_body(connection: socket.socket) -> None:
+    length = (4 << 20) + 1
+    connection.sendall(b"POST /topics/any/records HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % length)
+    assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
+    connection.sendall(b"x" * length + LINE + b"Connection: close\r\n\r\n")
+    assert answer(connection).count(b"HTTP/1.1 200 OK") == 1
+
+
 def test_an_answer_that_takes_longer_than_a_head_may_is_not_cut_off(
     api: httpx.Client, mainstem_topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ CONSTANTS = {
     "bytes of a request's line": ["gateway.access.request_heads:HEAD_BYTES_MAX"],
     "headers of a request": ["gateway.access.request_heads:HEADERS_MAX"],
     "time until a request's head": ["gateway.access.request_heads:HEAD_S"],
+    "time after a refused body": ["gateway.access.request_heads:HEAD_S"],
     "a schema's text": ["registry.requests:SCHEMA_BYTES_MAX", "registry.requests:_EXTRAS_BYTES_MAX"],
     "schemas that one schema": ["registry.parsing:_REFERENCES_MAX"],
     "levels, types": ["registry.formats.avro.avro_writer:DEPTH_MAX", "registry.formats.avro.avro_reader:TYPES_MAX"],

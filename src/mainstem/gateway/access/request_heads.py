@@ -5,6 +5,10 @@ closed. The whole head must arrive within ``head_s``, counted from when the conn
 connection, from the head's first bytes. Otherwise the connection is closed without a response. uvicorn by itself bounds
 none of that over httptools.
 
+If the response is complete before the body (a refusal), the rest of the body is dropped. It and the next head must
+arrive within ``head_s``, or the connection is closed: uvicorn ends its own time-out of idle connections at the first
+byte that arrives, and begins none again.
+
 A client that takes what was sent too slowly is cut off: while the connection holds more than asyncio's high-water mark,
 it has ``stall_s`` to read the waiting bytes. Large answers are written in pieces (``request_limits.PIECE_BYTES``), with
 a wait in between, so this is a minimum rate. The connection is aborted, so that nothing of the answer is kept.
@@ -78,6 +82,10 @@ class BoundedHeads(HttpToolsProtocol):
 
     # ---- what the parser tells
 
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._set_alarm()  # also for a head that begins in the same bytes in which a request ends
+
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
         if len(self.url) > HEAD_BYTES_MAX:
@@ -103,6 +111,11 @@ class BoundedHeads(HttpToolsProtocol):
         super().on_message_complete()
         self._is_reading_head = True
         self._head_bytes = 0
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle.response_complete and not self._is_reading_head:
+            self._set_alarm()
 
     def send_400_response(self, msg: str) -> None:
         """Answer a parse error, or a request that this module refused."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _BACKLOG = 1024
 _GRACE_S = 5
-_KEEP_ALIVE_S = 60
+KEEP_ALIVE_S = 60
 _SILENT_MS = 120_000
 _WEBSOCKET_BYTES_MAX = 1 << 20
 
@@ -69,7 +69,7 @@ def serve(
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=_GRACE_S,
-        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_keep_alive=KEEP_ALIVE_S,
         backlog=_BACKLOG,
         ssl_certfile=None if tls is None else tls.certificate,
         ssl_keyfile=None if tls is None or tls.key is None else str(tls.key),

@@ -99,8 +99,22 @@ def test_values_with_a_global_id_are_read_by_confluents_deserializer(
     assert data is not None
     assert data[:1] == b"\x01"
     assert AvroDeserializer(client)(data, context_of(topic)) == PLAIN
-    with pytest.raises(InputError, match="unknown framing 'long': use one of id, guid"):
+    with pytest.raises(InputError, match="unknown framing 'long': use one of id, guid, header"):
         Codec(mainstem_log, framing="long")  # type: ignore[arg-type]
+
+
+def test_a_global_id_in_a_header_is_read_by_confluents_deserializer(
+    mainstem_log: Log, client: SchemaRegistryClient
+) -> None:
+    topic, codec = topic_of(mainstem_log, "avro"), Codec(mainstem_log, framing="header")
+    context = context_of(topic)
+    data = codec.encode(topic, ROW, context.headers)
+    assert AvroDeserializer(client)(data, context) == PLAIN
+    mainstem_log.append_many(topic, [NewRecord(data, headers=context.headers)])
+    assert [codec.decode(record) for record in mainstem_log.read(topic)] == [ROW]
+    assert [name for name, _ in context.headers] == ["__value_schema_id"]
+    with pytest.raises(InputError, match="give encode a list as headers="):
+        codec.encode(topic, ROW)
 
 
 def test_confluents_serializer_finds_the_registered_schema(mainstem_log: Log, client: SchemaRegistryClient) -> None:
@@ -121,5 +135,7 @@ def test_json_schema_is_read_and_written_crosswise(
     data = JSONSerializer(text, client, conf=config)(ROW, context)
     mainstem_log.append_many(topic, [NewRecord(data, headers=context.headers)])
     assert [Codec(mainstem_log).decode(record) for record in mainstem_log.read(topic)] == [ROW]
-    written = Codec(mainstem_log).encode(topic, ROW)
-    assert JSONDeserializer(None, schema_registry_client=client)(written, context_of(topic)) == ROW
+    context = context_of(topic)
+    written = Codec(mainstem_log, framing="header" if framing == "header" else "id").encode(topic, ROW, context.headers)
+    assert bool(context.headers) == (framing == "header")
+    assert JSONDeserializer(None, schema_registry_client=client)(written, context) == ROW

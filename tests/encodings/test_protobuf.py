@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
@@ -126,11 +126,16 @@ def test_every_type_is_read_as_it_was_written(mainstem_log: Log) -> None:
     assert [codec.decode(record) for record in mainstem_log.read(topic)] == [EMPTY, None, ROW]
 
 
-def test_what_is_written_is_read_by_confluents_deserializer(mainstem_log: Log, client: SchemaRegistryClient) -> None:
+@pytest.mark.parametrize("framing", ["id", "guid", "header"])
+def test_what_is_written_is_read_by_confluents_deserializer(
+    mainstem_log: Log, client: SchemaRegistryClient, framing: Literal["id", "guid", "header"]
+) -> None:
     topic = topic_of(mainstem_log, DDL)
     text = Registry(mainstem_log).parsed(Registry(mainstem_log).version(f"{topic}-value", LATEST).content).portable()
     deserializer = ProtobufDeserializer(message_class(text), {"use.deprecated.format": False}, client)
-    found = deserializer(Codec(mainstem_log).encode(topic, ROW), context_of(topic))
+    context = context_of(topic)
+    found = deserializer(Codec(mainstem_log, framing=framing).encode(topic, ROW, context.headers), context)
+    assert bool(context.headers) == (framing == "header")
     assert (found.id, found.name, found.data, found.price) == (-(2**63), "Zoë", b"\0\1", "-12345678.90")
     assert found.HasField("paid")
     assert (found.at.seconds, found.at.nanos) == (-1, 999_999_000)

@@ -371,7 +371,7 @@ def put(message: Any, row: dict[str, Any]) -> None:
 def test_columns_are_the_bytes_that_protobufs_library_writes(rows: list[dict[str, Any]]) -> None:
     schema = arrow_schema(WRITTEN)
     arrow_batch = pa.RecordBatch.from_pylist([{}, *rows, {}], schema).slice(1, len(rows))
-    natively = encode_messages(arrow_batch, WRITTEN_TEXT, b"\x00abcd")
+    natively = encode_messages(arrow_batch, WRITTEN_TEXT, b"\x00abcd\x00")
     new = message_class(WRITTEN_TEXT)
     expected = []
     for row in rows:
@@ -404,7 +404,7 @@ def test_maps_are_read_as_they_were_written() -> None:
         "o": [],
     }
     rows = [row, {"m": [], "n": [], "o": [("x", "")]}]
-    encoded = encode_messages(pa.RecordBatch.from_pylist(rows, schema), text, b"")
+    encoded = encode_messages(pa.RecordBatch.from_pylist(rows, schema), text, b"\x00")
     assert protobuf_decode.decode_messages(encoded, 0, text, schema).arrow_batch.to_pylist() == rows
     message = message_class(text).FromString(encoded[0].as_py()[1:])
     assert dict(message.m) == dict(row["m"])

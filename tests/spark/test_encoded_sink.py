@@ -45,16 +45,18 @@ def test_a_registered_topic_gets_its_encodings(
     assert [(each.key, each.value) for each in mainstem_log.read(mainstem_topic)][-1] == (b"9", b'{"id":9}')
 
 
+@pytest.mark.parametrize("framing", ["guid", "header"])
 def test_options_describe_what_is_written(
-    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, mainstem_topic: str
+    spark: SparkSession, mainstem_broker: EmbeddedBroker, mainstem_log: Log, mainstem_topic: str, framing: str
 ) -> None:
     subject = f"shop.Order-{uuid.uuid4()}"
-    options = {"topic": mainstem_topic, "keyColumn": "id", "valueSubject": subject, "framing": "guid"}
+    options = {"topic": mainstem_topic, "keyColumn": "id", "valueSubject": subject, "framing": framing}
     rows = spark.sql("SELECT 7 AS id, array('a', 'b') AS tags, named_struct('city', 'Bern') AS home")
     write(rows, mainstem_broker, valueFormat="avro", keyFormat="json-schema", **options)
     [record] = mainstem_log.read(mainstem_topic)
     stored = Registry(mainstem_log).version(subject, LATEST)
-    assert schema_id_of(record.value or b"")[0] == uuid.UUID(stored.content.guid)
+    frame = record.value if framing == "guid" else dict(record.headers)["__value_schema_id"]
+    assert schema_id_of(frame or b"")[0] == uuid.UUID(stored.content.guid)
     assert (record.key or b"")[5:] == b'{"id":7}'
     ddl = "id INT, tags ARRAY<STRING>, home STRUCT<city: STRING>"
     read = {"subscribe": mainstem_topic, "valueSchema": ddl, "valueFormat": "avro"}

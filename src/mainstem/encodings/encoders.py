@@ -33,8 +33,8 @@ from mainstem.schema.avro import AvroType, parse_avro
 from mainstem.schema.types import TopicSchema
 from mainstem.schemas_topic.records import StoredSchema
 
-FRAMINGS: Final = ("id", "guid")
-"""The beginning of a value: a zero and the schema's id, or a one and its global id."""
+FRAMINGS: Final = ("id", "guid", "header")
+"""A value begins with a zero and the schema's id, or with a one and its global id; or the global id is in a header."""
 _TYPES: Final = MappingProxyType({"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"})
 
 
@@ -69,7 +69,8 @@ def encoder_of(
             f"topic {topic}: the schema registry refuses the {encoding} schema of its columns under {subject}: {error}"
             "; change the columns, or the subject's compatibility level"
         ) from error
-    return ValueEncoder(encoding, text, stored.id, schema, stored.content.guid if framing == "guid" else None)
+    guid = None if framing == "id" else stored.content.guid
+    return ValueEncoder(encoding, text, stored.id, schema, guid, framing == "header")
 
 
 def key_schema_text(topic: str, columns: TopicSchema, encoding: str) -> str:

@@ -36,14 +36,17 @@ from mainstem.schemas_topic.frames import KEY_HEADER
 class Codec:
     """Encodes and decodes the keys and values of a log's topics. The module's docstring has the contract."""
 
-    def __init__(self, log: Log, clock: Clock | None = None, *, framing: Literal["id", "guid"] = "id") -> None:
+    def __init__(
+        self, log: Log, clock: Clock | None = None, *, framing: Literal["id", "guid", "header"] = "id"
+    ) -> None:
         """Connect to nothing yet.
 
         Args:
             log: The log, and the schemas of its topics.
             clock: The time; tests give one of their own.
             framing: ``id``: values begin with a zero and the schema's id. ``guid``: they begin with a one and the
-                schema's global id (16 bytes).
+                schema's global id (16 bytes). ``header``: the global id is in the header ``__value_schema_id``, and
+                the value is bare.
 
         Raises:
             InputError: There is no such framing.
@@ -67,38 +70,47 @@ class Codec:
         known = self._topics.schema(topic)
         return None if known is None else known.encoding
 
-    def encode(self, topic: str, value: Any) -> bytes | None:
+    def encode(self, topic: str, value: Any, headers: list[tuple[str, bytes | None]] | None = None) -> bytes | None:
         """A value as the topic has it. Values of a topic that is not encoded are JSON.
 
         Args:
             topic: The topic.
             value: What ``Log.append`` takes as a JSON object; None for a tombstone.
+            headers: The headers of the record, for ``framing="header"``, which adds one.
 
         Returns:
             The bytes to append; None for a tombstone.
 
         Raises:
             SchemaError: The value does not fit the topic's columns, or has a field that is none of them.
+            InputError: The framing is ``header``, and there are no ``headers`` to add it to.
 
         Examples:
             >>> ms.Codec(log).encode("orders", {"id": 1})
             b'{"id":1}'
         """
         data = value_bytes(value)
-        return self.encode_many(topic, [data])[0] if data is not None else None
+        return self.encode_many(topic, [data], headers)[0] if data is not None else None
 
-    def encode_many(self, topic: str, values: list[bytes | None]) -> list[bytes | None]:
+    def encode_many(
+        self,
+        topic: str,
+        values: list[bytes | None],
+        headers: list[tuple[str, bytes | None]] | None = None,
+    ) -> list[bytes | None]:
         """Many values as the topic has them.
 
         Args:
             topic: The topic.
             values: JSON objects as bytes; None for a tombstone.
+            headers: The headers that all these records have, for ``framing="header"``, which adds one.
 
         Returns:
             The bytes to append, in the same order.
 
         Raises:
             SchemaError: One does not fit the topic's columns; the error says which.
+            InputError: The framing is ``header``, and there are no ``headers`` to add it to.
 
         Examples:
             >>> ms.Codec(log).encode_many("orders", [b'{"id":1}', None])
@@ -107,12 +119,16 @@ class Codec:
         known = self._topics.schema(topic)
         if known is None or known.encoding is None:
             return values
+        if self._framing == "header" and headers is None:
+            raise InputError('framing "header" adds a header to the record: give encode a list as headers=')
         encoder = self._encoder(known)
         _refuse_other_fields(known, values)
         try:
             found: list[bytes | None] = encoded_values(pa.array(values, pa.binary()), encoder).to_pylist()
         except SchemaError as error:
             raise SchemaError(f"topic {topic}: {error}") from error
+        if headers is not None:
+            headers += encoder.headers
         return found
 
     def decode(self, record: Record) -> Any:

@@ -14,13 +14,14 @@ from mainstem.encodings.avro_columns import arrow_schema
 from mainstem.encodings.avro_encode import encode
 from mainstem.encodings.column_numbers import column_of
 from mainstem.encodings.protobuf.protobuf_encode import encode_messages
+from mainstem.encodings.protobuf.protobuf_messages import FIRST_MESSAGE
 from mainstem.encodings.protobuf.protobuf_nulls import RefusedRows, inner_nulls
 from mainstem.errors import SchemaError
 from mainstem.schema.arrow_json import json_objects
 from mainstem.schema.avro import parse_avro
 from mainstem.schema.json_columns import JsonField, decode
 from mainstem.schema.types import TopicSchema
-from mainstem.schemas_topic.frames import frame_of, guid_frame_of
+from mainstem.schemas_topic.frames import VALUE_HEADER, frame_of, guid_frame_of
 
 _parsed = functools.lru_cache(maxsize=64)(parse_avro)
 
@@ -30,7 +31,7 @@ class ValueEncoder:
     """How a topic's values are written: the encoding, the registered schema and its id, the topic's columns.
 
     ``text`` is the schema as ``WriterSchema`` has it. With a ``guid``, the schema's global id, values begin with that
-    instead of the id.
+    instead of the id; with ``in_header``, the record has it in a header, and the value is bare.
     """
 
     encoding: str
@@ -38,6 +39,17 @@ class ValueEncoder:
     schema_id: int
     columns: TopicSchema
     guid: str | None = None
+    in_header: bool = False
+
+    @property
+    def headers(self) -> tuple[tuple[str, bytes], ...]:
+        """The headers of each record with a value: the frame, where it is not in the value."""
+        return ((VALUE_HEADER, self._frame),) if self.in_header else ()
+
+    @property
+    def _frame(self) -> bytes:
+        frame = frame_of(self.schema_id) if self.guid is None else guid_frame_of(self.guid)
+        return frame + FIRST_MESSAGE if self.encoding == "protobuf" else frame
 
     def encode(self, arrow_batch: pa.RecordBatch) -> pa.Array:
         """A value for each row (binary). Raises SchemaError, also for a row that the encoding has no form of."""
@@ -51,7 +63,7 @@ class ValueEncoder:
 
         Raises SchemaError.
         """
-        frame = frame_of(self.schema_id) if self.guid is None else guid_frame_of(self.guid)
+        frame = b"" if self.in_header else self._frame
         every = np.ones(arrow_batch.num_rows, np.bool_)
         if self.encoding == "json-schema":
             texts = json_objects(arrow_batch, json_columns=json_columns).cast(pa.binary())

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mainstem.encodings.column_numbers import binary_column, note_bytes, numbers_of, room_for, together
-from mainstem.encodings.protobuf.protobuf_messages import FIRST_MESSAGE, message_class
+from mainstem.encodings.protobuf.protobuf_messages import message_class
 from mainstem.record.native import native_protobuf as wires
 from mainstem.record.native import native_protobuf_encode as native
 from mainstem.schema.arrow_json import lone_key
@@ -32,10 +32,13 @@ _WIRES: Final = {
 
 
 def encode_messages(arrow_batch: pa.RecordBatch, text: str, frame: bytes) -> pa.Array:
-    """A value for each row (binary), after ``frame``; there is no null in an array or map."""
+    """A value for each row (binary), after ``frame``; there is no null in an array or map.
+
+    The frame ends with the message's place in its schema.
+    """
     message = message_class(text).DESCRIPTOR
     columns = dict(zip(arrow_batch.schema.names, arrow_batch.columns, strict=True))
-    return _messages(message, columns, arrow_batch.num_rows, frame + FIRST_MESSAGE)
+    return _messages(message, columns, arrow_batch.num_rows, frame)
 
 
 def _messages(message: Any, columns: dict[str, pa.Array], count: int, prefix: bytes = b"") -> pa.Array:

@@ -70,7 +70,7 @@ class LogOptions:
 class RowFormats:
     """How rows become keys and values (``keyColumn``). None: as the topic's registered schema has it, else as JSON.
 
-    ``subject`` is that of the values' schema; None: ``TOPIC-value``. ``framing``: what encoded values begin with.
+    ``subject`` is that of the values' schema; None: ``TOPIC-value``. ``framing``: where values name their schema.
     ``columns`` are the rows' own, where an encoding was asked for.
     """
 
@@ -95,7 +95,7 @@ class RowFormats:
                 known = ", ".join((plain, *ENCODINGS))
                 raise ConfigError(f"option {option}: unknown format {form!r}: use one of {known}")
             found[option] = None if form is None else form.lower()
-        framing = given.choice("framing", ("ID", "GUID")).lower()
+        framing = given.choice("framing", ("ID", "GUID", "HEADER")).lower()
         for option in ("keyFormat", "valueFormat", "valueSubject", "framing"):
             if given.get(option) is not None and not given.get("keyColumn"):
                 raise ConfigError(

@@ -20,7 +20,7 @@ from mainstem.schema.topic_schemas import KnownSchemas, RegisteredSchema
 from mainstem.schema.types import TopicSchema
 from mainstem.spark.clients import opened
 from mainstem.spark.options.options import LogOptions, WriteOptions
-from mainstem.spark.sink.task_appender import Rows
+from mainstem.spark.sink.task_appender import HEADERS, Rows
 from mainstem.spark.tasks.json_encode import encode_keys, encode_values
 
 _ENCODERS_MAX: Final = 100
@@ -48,8 +48,19 @@ def typed_rows(arrow_batch: pa.RecordBatch, topic: str, options: WriteOptions) -
             known = ", ".join(encoders.value.columns.names)
             raise SchemaError(f"topic {topic}: there is no column {', '.join(others)}; its columns are {known}")
         values = encoders.value.encode(arrow_batch)
-    keys = encoders.key
-    return Rows(values, encode_keys(arrow_batch, options.key_columns) if keys is None else keys.encode(arrow_batch))
+    if encoders.key is None:
+        keys = encode_keys(arrow_batch, options.key_columns)
+    else:
+        keys = encoders.key.encode(arrow_batch)
+    return Rows(values, keys, _headers(encoders.value, arrow_batch.num_rows))
+
+
+def _headers(encoder: ValueEncoder | None, count: int) -> pa.Array | None:
+    """The headers of the records, equal for all; None where they have none."""
+    if encoder is None or not encoder.headers:
+        return None
+    headers = [{"key": name, "value": value} for name, value in encoder.headers]
+    return pa.array([headers] * count, HEADERS)
 
 
 def _encoders(topic: str, options: WriteOptions) -> _Encoders:

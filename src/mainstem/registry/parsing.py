@@ -31,21 +31,32 @@ Texts = tuple[tuple[str, str], ...]
 
 
 def reference_texts(state: RegistryState, references: tuple[Reference, ...]) -> Texts:
-    """The texts of references, and of what they refer to. Raises RegistryError for one that is missing."""
+    """The texts of references, and of what they refer to.
+
+    Raises RegistryError for one that is missing, and for a circle, which only a record of another program makes. JSON
+    Schema allows circles.
+    """
     texts: dict[str, str] = {}
     # what is visited last comes out first: a reference follows those that it needs
     unvisited: list[tuple[Reference, bool]] = [(each, False) for each in reversed(references)]
     opened: set[tuple[str, str, int]] = set()
+    unfinished: set[tuple[str, str, int]] = set()
     while unvisited:
         reference, is_open = unvisited.pop()
         content = _referenced(state, reference)
+        place = (reference.name, reference.subject, reference.version)
         if is_open:
+            unfinished.remove(place)
             texts.setdefault(reference.name, content.text)
             continue
-        place = (reference.name, reference.subject, reference.version)
         if place in opened:
+            if place in unfinished and content.schema_type != "JSON":
+                raise invalid_schema(
+                    f"the references make a circle: {reference.subject!r} version {reference.version} refers to itself"
+                )
             continue
         opened.add(place)
+        unfinished.add(place)
         if len(opened) > _REFERENCES_MAX:
             raise invalid_schema(f"the schema refers to more than {_REFERENCES_MAX} others")
         unvisited.append((reference, True))

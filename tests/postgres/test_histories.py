@@ -36,9 +36,11 @@ LARGE = "x" * 5_000
 class History:
     """Random statements, in transactions that commit or do not."""
 
-    def __init__(self, connection: Any, seed: int) -> None:
+    def __init__(self, connection: Any, seed: int, slot: str = "") -> None:
+        """``slot``: of the capture, which is asked now and then to read the table again."""
         self.random = random.Random(seed)
         self.connection = connection
+        self.slot = slot
         self.columns = 0
         self.changes_tables = True
 
@@ -77,9 +79,12 @@ class History:
             self.execute(cursor, "DELETE FROM orders WHERE a = %s AND b = %s", key)
         elif kind < 0.88:
             self.execute(cursor, "UPDATE orders SET a = %s, b = %s WHERE a = %s AND b = %s", (*other, *key))
-        elif kind < 0.9:
+        elif kind < 0.896:
             if self.changes_tables:
                 self.execute(cursor, "TRUNCATE orders")
+        elif kind < 0.9:
+            message = (self.random.random() < 0.5, f"{self.slot}.snapshot", "orders")
+            cursor.execute("SELECT pg_logical_emit_message(%s, %s, %s)", message)
         elif kind < 0.93:
             cursor.execute("SAVEPOINT s")
             self.execute(cursor, "UPDATE orders SET note = 'undone', b = b + 7")
@@ -116,7 +121,7 @@ def test_the_topic_is_the_table_whatever_happened(shop: Shop, seed: int, monkeyp
     shop.execute(TABLE)
     shop.execute("ALTER TABLE orders REPLICA IDENTITY FULL" if seed % 3 == 2 else IDENTITY)
     connection = psycopg2.connect(shop.database.dsn)
-    history = History(connection, seed)
+    history = History(connection, seed, shop.settings().slot)
     history.play(40)
     for _ in range(3):  # goes on where it was; the second time everything is read again
         with shop.capture(again=_ == 1, partitions=1 + seed % 3) as capture:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from mainstem.errors import DefinitionError
 from mainstem.pipelines.definitions import CaptureSettings
 from mainstem.postgres.captured_state import TableState
 from mainstem.postgres.changes import TableChanges
@@ -23,6 +24,7 @@ from mainstem.postgres.server.catalog import connect
 from mainstem.postgres.server.pgoutput import Begin, Commit, LogicalMessage, RowDelete, RowInsert, RowUpdate, decode
 from mainstem.postgres.server.replication import Chunk, ReplicationStream
 from mainstem.postgres.server.streamed_transactions import StreamedTransactions
+from mainstem.postgres.snapshot_requests import requested_table
 from mainstem.postgres.start import CaptureStart
 from mainstem.postgres.table_snapshots import TableSnapshots
 from mainstem.postgres.table_writer import TableWriter
@@ -149,8 +151,19 @@ class Capture:
                 self._snapshots.saw(self._writer.begun.xid)
             case LogicalMessage():
                 self._snapshots.mark(message)
+                self._serve_request(message)
             case _:
                 self._changes.apply(message)
+
+    def _serve_request(self, message: LogicalMessage) -> None:
+        try:
+            table = requested_table(message, self._settings)
+        except DefinitionError as error:
+            self._note(f"a request for a snapshot is ignored: {error}")
+            return
+        if table is not None:
+            self._note(f"table {table} is read again, as asked")
+            self._snapshots.begin_again(table)
 
     def _is_due(self, *, has_more: bool) -> bool:
         """Whether to commit now, between two transactions of the database."""

@@ -182,11 +182,7 @@ class TableChanges:
         if is_captured or state.is_done or old_key != key:  # a snapshot may have read beyond the new key already
             columns = ", ".join(table.encoder.unchanged(new))
             _LOG.warning("table %s is read again: its topic has no value of column %s", table.name, columns)
-            again = replace(state, is_done=False, after=None, rows=0)
-            self._log_writer.state = self._log_writer.state.with_table(str(table.name), again)
-            self._writer.has_rows = True  # the state
-            if window is not None:
-                window.is_spoilt = True
+            self._writer.read_again(table.name, state)
         elif window is not None:  # else a later chunk reads the row
             window.change_partly(key, table.encoder.schema, new)
 

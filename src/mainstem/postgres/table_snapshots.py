@@ -95,6 +95,14 @@ class TableSnapshots:
         """The stream has come to a message, which may be the chunk's mark. A mark is alone in its transaction."""
         self.is_marked |= message.prefix == MARK and self._chunks.is_busy and message.content == self._chunks.mark
 
+    def begin_again(self, name: TableName) -> None:
+        """Read a table from its first row on, beside the stream. Raises LogUnavailableError.
+
+        At the end, keys that the topic has now and the table has not get tombstones.
+        """
+        state = self._log_writer.state.tables[str(name)]
+        self._writer.read_again(name, replace(state, began_at=self._log.end(state.topic)))
+
     def _take_in(self) -> None:
         chunk, window = self._chunks.result(), self._writer.window
         assert window is not None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from mainstem.client.values import json_text, time_text
 from mainstem.errors import MainstemError
 from mainstem.model import lsn_text
 from mainstem.pipelines.definitions import Envelope, TableName
+from mainstem.postgres.captured_state import TableState
 from mainstem.postgres.native.row_code import LARGE_BYTES
 from mainstem.postgres.rows import RowEncoder
 from mainstem.postgres.server.pgoutput import Begin, Values
@@ -80,6 +81,14 @@ class TableWriter:
     def window_of(self, table: CapturedTable) -> Window | None:
         """The window of the chunk that is being read, if it is of this table."""
         return self.window if self.window is not None and self.window.table == table.name else None
+
+    def read_again(self, name: TableName, state: TableState) -> None:
+        """The snapshot of a table begins again with this state: its first row comes next."""
+        again = replace(state, is_done=False, after=None, rows=0)
+        self._log_writer.state = self._log_writer.state.with_table(str(name), again)
+        self.has_rows = True  # the state
+        if self.window is not None and self.window.table == name:
+            self.window.is_spoilt = True
 
     def write(
         self,

@@ -65,9 +65,8 @@ def postgres(
 
     if snapshot not in (None, "again"):
         raise InputError(f"--snapshot is again, or left out, not {snapshot!r}")
-    named = [table.strip() for table in tables.split(",") if table.strip()]
     settings = CaptureSettings.of(
-        name or _name_of(dsn), dsn, named, envelope=envelope, partitions=partitions, encoding=encoding
+        name or _name_of(dsn), dsn, _named(tables), envelope=envelope, partitions=partitions, encoding=encoding
     )
     with Log(bootstrap, client_id="mainstem-postgres") as log:
         connector = Connector(settings, log, note, again=snapshot == "again")
@@ -88,6 +87,30 @@ def status(bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP, json: optio
         out_rows([_summary(capture) for capture in found])
     else:
         out("no database is captured; start with: mainstem connect postgres DSN --tables public.orders")
+
+
+@app.command()
+def snapshot(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The capture's name.")],
+    dsn: Dsn,
+    tables: Annotated[
+        str, typer.Option("--tables", metavar="TABLE,…", help="Which tables; default: all of the capture.")
+    ] = "",
+    bootstrap: options.Bootstrap = options.DEFAULT_BOOTSTRAP,
+    json: options.Json = False,
+) -> None:
+    """Let a running capture read tables again, beside the changes. Keys that a table does not have get tombstones."""
+    from mainstem.extras import require
+
+    require("postgres")
+    from mainstem.postgres.snapshot_requests import request_snapshots
+
+    with connect(bootstrap) as log:
+        asked = request_snapshots(log, name, dsn, _named(tables))
+    if json:
+        out_json({"capture": name, "tables": list(asked)})
+    else:
+        out(f"asked capture {name} to read {', '.join(asked)} again; see how far it is: mainstem connect status")
 
 
 @app.command()
@@ -114,6 +137,10 @@ def drop(
         out_json({"dropped": name, "slot": settings.slot if had_slot else None})
     else:
         out(f"dropped {name}" + (f" and its slot {settings.slot}" if had_slot else "; the database had no slot of it"))
+
+
+def _named(tables: str) -> list[str]:
+    return [table.strip() for table in tables.split(",") if table.strip()]
 
 
 def _name_of(dsn: str) -> str:

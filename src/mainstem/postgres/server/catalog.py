@@ -119,11 +119,10 @@ def check_server(connection: Any) -> Server:
         raise ConfigError(
             f"the server is PostgreSQL {version // 10_000}; changes can be captured from version {OLDEST // 10_000} on"
         )
-    ((level, senders, is_allowed, user, is_standby, database),) = rows_of(
+    ((level, senders, is_allowed, user, is_standby),) = rows_of(
         connection,
         "SELECT current_setting('wal_level'), current_setting('max_wal_senders'), rolreplication OR rolsuper, rolname,"
-        " pg_is_in_recovery(),"
-        " current_database() FROM pg_roles WHERE rolname = current_user",
+        " pg_is_in_recovery() FROM pg_roles WHERE rolname = current_user",
     )
     if is_standby:
         raise ConfigError("the server is a standby; name the primary server")
@@ -139,8 +138,14 @@ def check_server(connection: Any) -> Server:
         )
     if not is_allowed:
         raise ConfigError(f"user {user} may not replicate: run ALTER ROLE {user} REPLICATION")
-    ((system_id,),) = rows_of(connection, "SELECT system_identifier::text FROM pg_control_system()")
-    return Server(system_id, database)
+    return server_of(connection)
+
+
+def server_of(connection: Any) -> Server:
+    """Which server and database a connection is to. Raises DatabaseUnavailableError."""
+    return Server(
+        *rows_of(connection, "SELECT system_identifier::text, current_database() FROM pg_control_system()")[0]
+    )
 
 
 def warnings_of(connection: Any) -> list[str]:

@@ -18,7 +18,7 @@ from mainstem.pipelines.journey.journey import COMMIT_HEADERS, JourneyFinder
 from mainstem.pipelines.overview import Overview
 from mainstem.postgres.captured_state import read_state
 from mainstem.postgres.connector import Connector
-from mainstem.postgres.dropping import drop_capture
+from mainstem.postgres.requests import drop_capture
 from tests.broker.harness import LogProcess
 from tests.postgres.conftest import TIMEOUT_S, Shop
 from tests.support.eventually import eventually

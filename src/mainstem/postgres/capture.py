@@ -19,12 +19,12 @@ from mainstem.errors import DefinitionError
 from mainstem.pipelines.definitions import CaptureSettings
 from mainstem.postgres.captured_state import TableState
 from mainstem.postgres.changes import TableChanges
+from mainstem.postgres.requests import requested_table
 from mainstem.postgres.row_runs import Payloads, RowRuns
 from mainstem.postgres.server.catalog import connect
 from mainstem.postgres.server.pgoutput import Begin, Commit, LogicalMessage, RowDelete, RowInsert, RowUpdate, decode
 from mainstem.postgres.server.replication import Chunk, ReplicationStream
 from mainstem.postgres.server.streamed_transactions import StreamedTransactions
-from mainstem.postgres.snapshot_requests import requested_table
 from mainstem.postgres.start import CaptureStart
 from mainstem.postgres.table_snapshots import TableSnapshots
 from mainstem.postgres.table_writer import TableWriter

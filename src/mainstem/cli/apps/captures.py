@@ -103,7 +103,7 @@ def snapshot(
     from mainstem.extras import require
 
     require("postgres")
-    from mainstem.postgres.snapshot_requests import request_snapshots
+    from mainstem.postgres.requests import request_snapshots
 
     with connect(bootstrap) as log:
         asked = request_snapshots(log, name, dsn, _named(tables))
@@ -126,7 +126,7 @@ def drop(
 
     require("postgres")
     from mainstem.pipelines.definitions import CaptureSettings
-    from mainstem.postgres.dropping import drop_capture
+    from mainstem.postgres.requests import drop_capture
 
     settings = CaptureSettings.of(name, dsn, ["public.any"])
     if not yes:

@@ -1,8 +1,9 @@
-"""Requests to read a table again, sent through the database's own log: both ends of them.
+"""What others ask of a capture: to read a table again, and to end for good.
 
-A request is a message of ``pg_logical_emit_message`` with the prefix ``SLOT.snapshot`` and a table's name. So it needs
-no connection to the capture, and it waits in the slot while the capture is stopped. The capture commits the state that
-a request makes together with the position after it: a request is served once, over any kill.
+A request to read a table again is a message of ``pg_logical_emit_message`` with the prefix ``SLOT.snapshot`` and a
+table's name. So it needs no connection to the capture, and it waits in the slot while the capture is stopped. The
+capture commits the state that a request makes together with the position after it: a request is served once, over any
+kill.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mainstem.client.log import Log
-from mainstem.errors import ConfigError, DefinitionError, InputError
+from mainstem.errors import ConfigError, DefinitionError, InputError, UnknownTopicError
+from mainstem.pipelines.control.run_log import RUN_LOG_TOPIC, keys_of
 from mainstem.pipelines.definitions import CaptureSettings, TableName
-from mainstem.postgres.captured_state import read_state
+from mainstem.pipelines.progress import PROGRESS_TOPIC
+from mainstem.pipelines.state import STATES_TOPIC
+from mainstem.postgres.captured_state import capture_key, read_state
 from mainstem.postgres.server.catalog import Server, connect, rows_of, server_of
 from mainstem.postgres.server.pgoutput import LogicalMessage
+from mainstem.postgres.server.slot import drop
 
 _SUFFIX = ".snapshot"
 _SHOWN_MAX = 200
@@ -60,3 +65,24 @@ def request_snapshots(log: Log, name: str, dsn: str, tables: Sequence[str]) -> t
     finally:
         connection.close()
     return wanted
+
+
+def drop_capture(settings: CaptureSettings, log: Log) -> bool:
+    """Drop the slot, the publication, and the records of the capture; whether there was a slot. Topics stay.
+
+    Raises ConfigError while the capture runs, DatabaseUnavailableError, LogUnavailableError.
+    """
+    connection = connect(settings.dsn)
+    try:
+        had_slot = drop(connection, settings.slot)
+    finally:
+        connection.close()
+    name = settings.name
+    for topic, key in ((PROGRESS_TOPIC, name), (PROGRESS_TOPIC, capture_key(name)), (STATES_TOPIC, name)):
+        try:
+            log.append(topic, None, key=key)
+        except UnknownTopicError:  # it has never run against this log
+            continue
+    if entries := keys_of(log, name):
+        log.append_many(RUN_LOG_TOPIC, [(key, None) for key in entries])
+    return had_slot

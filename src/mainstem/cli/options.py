@@ -60,6 +60,10 @@ CorsOrigins: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--cors-origin", metavar="ORIGIN", help="Let web pages of this origin use HTTP; repeatable."),
 ]
+HttpNames: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--http-name", metavar="NAME", help="A host name that a proxy passes on to HTTP; repeatable."),
+]
 HttpTlsCert: TypeAlias = Annotated[
     Path | None, typer.Option("--http-tls-cert", metavar="FILE", help="HTTP over TLS: the certificate chain, PEM.")
 ]

@@ -83,12 +83,13 @@ def log_role(
 
 @dataclass(frozen=True, slots=True)
 class HttpAccess:
-    """The gateway's options: tokens, pages of other origins, TLS, limits, a console that only reads, and where problems
-    are sent to.
+    """The gateway's options: tokens, pages of other origins, TLS, limits, a console that only reads, where problems are
+    sent to, and the names that a proxy has for it.
     """
 
     tokens: Path | None = None
     origins: tuple[str, ...] = ()
+    host_names: tuple[str, ...] = ()
     tls_cert: Path | None = None
     tls_key: Path | None = None
     insecure: bool = False
@@ -105,6 +106,7 @@ class HttpAccess:
         files = {"--tokens": self.tokens, "--tls-cert": self.tls_cert, "--tls-key": self.tls_key}
         words = [word for name, path in files.items() if path is not None for word in (name, str(path.absolute()))]
         words += [word for origin in self.origins for word in ("--cors-origin", origin)]
+        words += [word for name in self.host_names for word in ("--host-name", name)]
         words += [word for setting in self.settings for word in ("--set", setting)]
         words += ["--console-read-only"] if self.console_read_only else []
         return [*words, "--insecure"] if self.insecure else words

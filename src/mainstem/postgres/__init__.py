@@ -1,7 +1,7 @@
 """Changes of a PostgreSQL database as topics: each table a topic, a snapshot first, then every change, exactly once.
 
 * ``connector``: runs a capture, again after failures, and publishes its state; ``process`` is its process
-* ``requests``: what others ask of a capture: to read a table again, to end for good
+* ``requests``: requests to a capture: to read a table again, to end for good
 * ``capture``: the loop: changes in, records out, commits
 * ``start``: compares the database with what was captured before; makes topics, publication and slot
 * ``changes``: each kind of change, as records

@@ -1,4 +1,4 @@
-"""What others ask of a capture: to read a table again, and to end for good.
+"""Requests to a capture: to read a table again, and to end for good.
 
 A request to read a table again is a message of ``pg_logical_emit_message`` with the prefix ``SLOT.snapshot`` and a
 table's name. So it needs no connection to the capture, and it waits in the slot while the capture is stopped. The

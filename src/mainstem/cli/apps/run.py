@@ -43,6 +43,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     http: options.Http = options.DEFAULT_HTTP,
     http_tokens: options.HttpTokens = None,
     cors_origin: options.CorsOrigins = None,
+    http_name: options.HttpNames = None,
     http_tls_cert: options.HttpTlsCert = None,
     http_tls_key: options.HttpTlsKey = None,
     no_console: options.NoConsole = False,
@@ -67,7 +68,6 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     served_backup = ServedBackup.of(None if bootstrap else backup, backup_every, backup_keep)
     with stopping_cleanly(), Stack(data, note) as stack:
         ready = {"kafka": bootstrap or stack.start_log(listen, of_log)}
-        deploy_app(app, ready["kafka"])
         _start_beside(stack, served_backup, app := app.resolve(), declared, ready["kafka"])
         if declared.pipelines:
             stack.launch_pipelines(app, declared.name, ready["kafka"], master, once=once, changed=changed or ())
@@ -75,7 +75,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
             return _finish_once(stack, app, declared, ready["kafka"], json=json)
         if declared.views:
             stack.launch_views(app, ready["kafka"])
-        web = (http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key)
+        web = (http_tokens, tuple(cors_origin or ()), tuple(http_name or ()), http_tls_cert, http_tls_key)
         access = HttpAccess(*web, settings=of_gateway, console_read_only=console_read_only, alert_webhook=alert_webhook)
         views = bool(declared.views)
         ready["http"] = stack.launch_gateway(ready["kafka"], http, views=views, access=access, console=not no_console)
@@ -103,7 +103,8 @@ def _declared(app: Path, changed: Sequence[str]) -> App:
 
 
 def _start_beside(stack: Stack, backup: ServedBackup, app: Path, declared: App, bootstrap: str) -> None:
-    """Start the backup and the captures of databases. When it returns, the captured topics are there."""
+    """Create the topics; start the backup and the captures. When it returns, the captured topics are there, too."""
+    deploy_app(app, bootstrap)
     backup.start(stack)
     for process in [stack.launch_capture(app, bootstrap, name) for name in declared.captures]:
         stack.supervisor.wait_ready(process)

@@ -19,6 +19,7 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
     registry: options.Registry = None,
     http_tokens: options.HttpTokens = None,
     cors_origin: options.CorsOrigins = None,
+    http_name: options.HttpNames = None,
     http_tls_cert: options.HttpTlsCert = None,
     http_tls_key: options.HttpTlsKey = None,
     no_console: options.NoConsole = False,
@@ -54,14 +55,13 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
     served_backup = ServedBackup.of(None if http_for else backup, backup_every, backup_keep)
     with stopping_cleanly(), Stack(data, note) as stack:
         output = LogOutput.parse(log_format)
-        address = http_for or stack.launch_log(listen, of_log, insecure=insecure, output=output)
-        ready = {"kafka": address}
-        web = (http_tokens, tuple(cors_origin or ()), http_tls_cert, http_tls_key)
+        ready = {"kafka": http_for or stack.launch_log(listen, of_log, insecure=insecure, output=output)}
+        web = (http_tokens, tuple(cors_origin or ()), tuple(http_name or ()), http_tls_cert, http_tls_key)
         access = HttpAccess(*web, insecure, of_gateway, console_read_only, alert_webhook)
         if registry is not None:
-            ready["registry"] = stack.launch_registry(address, registry, access)
+            ready["registry"] = stack.launch_registry(ready["kafka"], registry, access)
         if not no_http:
-            ready["http"] = stack.launch_gateway(address, http, access=access, console=not no_console)
+            ready["http"] = stack.launch_gateway(ready["kafka"], http, access=access, console=not no_console)
         if http_for is None:
             stack.supervisor.wait_ready("log")
         served_backup.start(stack)

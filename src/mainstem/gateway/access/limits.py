@@ -5,17 +5,20 @@ No web framework in here: the commands check the settings before they start a ga
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from mainstem.addresses import is_loopback
 from mainstem.errors import ConfigError
 
 PREFIX: Final = "mainstem.gateway."
 STREAMS_MAX: Final = 2_048
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _REQUESTS_MAX: Final = 512
+_HOST_NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,27 @@ SETTINGS: Final = {
         "body.pause.ms": GatewaySetting("body_pause_s", 1, 86_400_000, "The longest pause while a body arrives"),
     }.items()
 }
+
+
+def served_names(host: str, others: Iterable[str], *, is_safe: bool) -> frozenset[str] | None:
+    """The host names that a gateway serves: those of loopback and ``others``, under which a proxy passes requests on.
+
+    ``host``: where it listens. On another address than loopback it serves any name: None. ``is_safe``: it asks for
+    tokens, or the user insists. Raises ConfigError.
+    """
+    found = frozenset(name.strip().lower() for name in others)
+    for name in found:
+        if _HOST_NAME.fullmatch(name) is None:
+            raise ConfigError(
+                f"invalid host name {name[:100]!r}: give the name alone, without scheme and port, for example "
+                "log.example.com"
+            )
+    if found and not is_safe:
+        raise ConfigError(
+            f"{min(found)} would be open to everyone who reaches the proxy: require tokens (--http-tokens), or insist "
+            "with --insecure"
+        )
+    return LOOPBACK_NAMES | {host} | found if is_loopback(host) else None
 
 
 def divided(settings: Iterable[str], *, log: str | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -136,7 +136,11 @@ class RequestLimits:
         """Why a request under another name, or out of another page, is refused."""
         host = _host_name(headers.get("host", ""))
         if self._limits.host_names is not None and host not in self._limits.host_names:
-            return HttpError(421, f"the host name {host[:100]!r} is not served here; use localhost or 127.0.0.1")
+            return HttpError(
+                421,
+                f"the host name {host[:100]!r} is not served here; use localhost or 127.0.0.1, or start it with "
+                "--http-name for the name of a proxy",
+            )
         origin = headers.get("origin")
         if origin is None or method in _SAFE_METHODS or not _is_foreign(origin, headers):
             return None

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mainstem.addresses import Address, is_loopback, parse_address
+from mainstem.addresses import Address, parse_address
 from mainstem.errors import MainstemError
 from mainstem.exit_codes import report_error
 from mainstem.gateway.server.serving import TlsFiles, listen_tcp, serve, stop_with_parent
@@ -46,6 +46,7 @@ def main(argv: Sequence[str] | None = None, mount: Mount | None = None) -> int:
     parser.add_argument("--history", type=Path, metavar="FILE", help="keeps the history over a restart")
     parser.add_argument("--tokens", type=Path, metavar="FILE", help="the tokens, one of which each request has to send")
     parser.add_argument("--cors-origin", action="append", default=[], metavar="ORIGIN", help="pages that are let in")
+    parser.add_argument("--host-name", action="append", default=[], metavar="NAME", help="a proxy's name for this")
     parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="the certificate chain, PEM")
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its key, if it is in another file")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a limit, by its name")
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
     from mainstem.client.log import Log
     from mainstem.clock import SystemClock
     from mainstem.gateway.access.cors import checked_origins
-    from mainstem.gateway.access.limits import LOOPBACK_NAMES, GatewayLimits, files_for_streams, limits_of
+    from mainstem.gateway.access.limits import GatewayLimits, files_for_streams, limits_of, served_names
     from mainstem.gateway.access.tokens import TokenFile
     from mainstem.gateway.monitoring.alert_webhook import AlertWebhook
     from mainstem.gateway.monitoring.history import History
@@ -87,8 +88,8 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
     from mainstem.tracing.export import export_traces
 
     export_traces("mainstem-registry" if options.registry else "mainstem-gateway")
-    host = parse_address(options.http).host
-    names = LOOPBACK_NAMES | {host} if is_loopback(host) else None
+    is_safe = options.insecure or options.tokens is not None
+    names = served_names(parse_address(options.http).host, options.host_name, is_safe=is_safe)
     tokens = TokenFile(options.tokens) if options.tokens is not None else None
     scheme = "http" if tls is None else "https"
     with Log(options.bootstrap, timeout_s=_LOG_TIMEOUT_S, client_id="mainstem-gateway") as log:

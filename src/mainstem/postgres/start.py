@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from mainstem.errors import ConfigError
+from mainstem.errors import AuthorizationError, ConfigError
 from mainstem.pipelines.control.run_log import RUN_LOG_TOPIC
 from mainstem.pipelines.definitions import CaptureSettings, TableName
 from mainstem.pipelines.progress import PROGRESS_TOPIC
@@ -69,8 +69,12 @@ class CaptureStart:
             check_columns(name, [column.name for column in table.columns], RESERVED)
         for warning in warnings_of(connection):
             self._note(f"WARNING: {warning}")
-        for topic in (PROGRESS_TOPIC, STATES_TOPIC, RUN_LOG_TOPIC, SCHEMAS_TOPIC):
+        for topic in (PROGRESS_TOPIC, STATES_TOPIC, SCHEMAS_TOPIC):
             self._log.create_topic(topic, partitions=1, configs=SYSTEM_TOPIC_CONFIGS, exist_ok=True)
+        try:
+            self._log.create_topic(RUN_LOG_TOPIC, partitions=1, configs=SYSTEM_TOPIC_CONFIGS, exist_ok=True)
+        except AuthorizationError as error:
+            self._note(f"WARNING: mainstem pipelines log will not show this capture: {error}")
         state = self._log_writer.open()
         if state.lsn == 0 or again:
             state, lsn = self._from_the_beginning(state, server, tables, again=again)

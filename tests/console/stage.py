@@ -6,6 +6,7 @@ begin with ``con-`` so that no other test has them.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -13,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import httpx
 
 import mainstem as ms
 from mainstem.client.log import Log
@@ -104,7 +107,28 @@ def staged(directory: Path) -> Iterator[Stage]:
                 host.query(view, question, ReadOptions(position, 120.0))
             with listening_on(create_host_app(host), listen_unix(directory / "s")):
                 with gateway(broker.bootstrap, directory / "s") as (url, pid):
+                    register_schemas(url)
                     yield Stage(url, log, directory, host, position, pid, directory / "shop.db")
+
+
+def register_schemas(url: str) -> None:
+    """Two versions of the values of ``con-orders`` with a reference, and its keys in Protobuf."""
+    item = {"type": "record", "name": "Item", "fields": [{"name": "sku", "type": "string"}]}
+    fields: list[dict[str, object]] = [{"name": "id", "type": "string"}, {"name": "item", "type": "Item"}]
+    more = {"name": "note", "type": "string", "default": ""}
+    references = [{"name": "Item", "subject": "con-item", "version": 1}]
+    for subject, schema in (
+        ("con-item", {"schema": json.dumps(item)}),
+        *(
+            ("con-orders-value", {"schema": json.dumps(order), "references": references})
+            for order in (
+                {"type": "record", "name": "Order", "fields": fields},
+                {"type": "record", "name": "Order", "fields": [*fields, more]},
+            )
+        ),
+        ("con-orders-key", {"schema": 'syntax = "proto3"; message Id { string id = 1; }', "schemaType": "PROTOBUF"}),
+    ):
+        httpx.post(f"{url}/registry/subjects/{subject}/versions", json=schema, timeout=20).raise_for_status()
 
 
 @contextmanager

@@ -34,6 +34,8 @@ PAGES = (
     "/console/views",
     "/console/views/con-by-key",
     "/console/sql",
+    "/console/schemas",
+    "/console/schemas/con-orders-value",
     "/console/groups",
     "/console/clients",
     "/console/access",

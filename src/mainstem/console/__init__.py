@@ -5,6 +5,7 @@
 * ``site``: the app and its table of pages
 * ``pages``: one module for each page
 * ``query_boxes``: one module for each kind of view
+* ``schemas``: the subjects of the schema registry
 * ``workbench``: SQL over all views
 * ``time_machine``: the past of a view
 * ``records``: records of a topic

@@ -31,6 +31,7 @@ SECTIONS = (
     ("Pipelines", "/console/pipelines", "bolt"),
     ("Views", "/console/views", "visibility"),
     ("SQL", "/console/sql", "terminal"),
+    ("Schemas", "/console/schemas", "schema"),
     ("Groups", "/console/groups", "groups"),
     ("Access", "/console/access", "key"),
     ("History", "/console/history", "show_chart"),

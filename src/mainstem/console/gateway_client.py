@@ -17,9 +17,11 @@ from mainstem.console.requests import ConsoleRequest
 from mainstem.console.sign_in import Sessions
 from mainstem.gateway.access.private_connections import PeerConnection
 from mainstem.gateway.access.request_limits import AsgiApp
+from mainstem.gateway.registry.registry_json import MEDIA_TYPE as REGISTRY_JSON
 
 POLL_S = 15.0
 WORK_S = 3_600.0
+_JSON = ("application/json", REGISTRY_JSON)
 _LOCAL = PeerConnection(is_encrypted=False, is_local=True)
 _ELSEWHERE = "192.0.2.1"  # an address for documentation (RFC 5737): not this machine
 
@@ -79,7 +81,8 @@ class GatewayClient:
             raise GatewayError(0, "No answer", str(error) or type(error).__name__) from error
         if answer.is_error:
             raise _error(answer)
-        return answer.json() if answer.headers.get("content-type", "").startswith("application/json") else answer.text
+        media_type = answer.headers.get("content-type", "").partition(";")[0]
+        return answer.json() if media_type in _JSON else answer.text
 
 
 def _client(gateway: AsgiApp, connection: PeerConnection) -> httpx.AsyncClient:
@@ -93,6 +96,8 @@ def _client(gateway: AsgiApp, connection: PeerConnection) -> httpx.AsyncClient:
 def _error(answer: httpx.Response) -> GatewayError:
     try:
         problem = answer.json()
+        if "error_code" in problem:  # the schema registry's form
+            return GatewayError(answer.status_code, "Schema registry", str(problem["message"]))
         return GatewayError(answer.status_code, str(problem["title"]), str(problem["detail"]))
     except (ValueError, KeyError, TypeError):
         return GatewayError(answer.status_code, "Refused", f"the gateway answered with status {answer.status_code}")

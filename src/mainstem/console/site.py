@@ -29,6 +29,7 @@ from mainstem.console.pages import (
     view_page,
     views_page,
 )
+from mainstem.console.schemas import subject_page, subjects_page
 from mainstem.console.sign_in import Sessions
 from mainstem.gateway.access.request_limits import AsgiApp
 
@@ -106,6 +107,14 @@ def _add_pages(client: GatewayClient) -> None:
     @_page("/console/sql")
     async def sql() -> None:
         await sql_page.show(client)
+
+    @_page("/console/schemas")
+    async def schemas(search: str = "") -> None:
+        await subjects_page.show(client, search)
+
+    @_page("/console/schemas/{subject:path}")
+    async def subject(subject: str) -> None:
+        await subject_page.show(client, subject)
 
 
 def _add_operation_pages(client: GatewayClient) -> None:

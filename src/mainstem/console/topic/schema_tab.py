@@ -1,4 +1,4 @@
-"""``SchemaTab``: the registered schema of a topic, its versions, and its subject in the registry. Used by one page."""
+"""``SchemaTab``: the registered schema of a topic, its versions, and its subjects in the registry. Used by one page."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from mainstem.console.frame import Page
 from mainstem.console.gateway_client import GatewayError
 from mainstem.console.parts import card, column, empty, link, set_rows, table, text
 from mainstem.console.requests import ConsoleRequest, path
+from mainstem.console.schemas.registry_requests import subject_address, subjects_of, version_of
+from mainstem.console.schemas.schema_texts import lines_of
 from mainstem.console.topic.schema_versions import SchemaVersion, differences, versions_of
 
 _SCHEMAS = "__mainstem_schemas"
@@ -22,13 +24,13 @@ _ABSENT = (403, 404)
 
 
 class SchemaTab:
-    """Columns, versions with their differences, and the subject in the schema registry."""
+    """Columns, versions with their differences, and the subjects of key and value in the schema registry."""
 
     def __init__(self, page: Page, topic: str) -> None:
         self._page = page
         self._topic = topic
         self._versions = ConsoleRequest(path("topics", _SCHEMAS, "keys", topic), {"limit": _VERSIONS_MAX})
-        self._subject = ConsoleRequest(path("registry", "subjects", f"{topic}-value", "versions", "latest"))
+        self._subjects = [version_of(subject, "latest") for subject in subjects_of(topic)]
         self._shown: Any = None
         self._place = ui.element("div")
 
@@ -36,14 +38,15 @@ class SchemaTab:
         """Show the schema, if it is another one than before."""
         del about
         found = await self._if_there(self._versions)
-        subject = await self._if_there(self._subject)
+        asked = [await self._if_there(each) for each in self._subjects]
+        subjects = [subject for subject in asked if subject is not None]
         pipelines = await self._if_there(listing.PIPELINES)
         writers = [
             each["name"] for each in (pipelines or {"pipelines": []})["pipelines"] if self._topic in each["outputs"]
         ]
-        if (found, subject, writers) == self._shown:
+        if (found, subjects, writers) == self._shown:
             return
-        self._shown = found, subject, writers
+        self._shown = found, subjects, writers
         versions = versions_of(found["records"]) if found is not None else []
         self._place.clear()
         with self._place:
@@ -57,8 +60,10 @@ class SchemaTab:
                         "An App that declares the topic's columns registers one, and so does a pipeline that derives "
                         "the topic.",
                     )
-            if subject is not None:
-                _show_subject(subject)
+            if subjects:
+                with card("In the schema registry"):
+                    for subject in subjects:
+                        _show_subject(subject)
 
     async def _if_there(self, asked: ConsoleRequest) -> Any:
         """The answer; None for what is not there, or not for this token."""
@@ -107,8 +112,9 @@ def _show_versions(versions: list[SchemaVersion]) -> None:
 
 
 def _show_subject(subject: dict[str, Any]) -> None:
-    title = f"{subject['subject']}, version {subject['version']}, id {subject['id']}"
-    with card("In the schema registry"):
-        text(f"{title} ({subject.get('schemaType', 'AVRO')})", "quiet", "p")
-        shown = text(str(subject["schema"])[:_TEXT_CHARS_MAX], "value", "pre")
-        shown.props('tabindex=0 aria-label="Schema text"')
+    with ui.element("p"):
+        link(subject["subject"], subject_address(subject["subject"]))
+        text(f", version {subject['version']}, id {subject['id']} ({subject['schemaType']})", "quiet")
+    shown = text("\n".join(lines_of(subject["schema"]))[:_TEXT_CHARS_MAX], "value", "pre")
+    shown.props["tabindex"] = 0
+    shown.props["aria-label"] = f"Schema of {subject['subject']}"

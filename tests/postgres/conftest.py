@@ -13,6 +13,7 @@ from mainstem.model import Position
 from mainstem.pipelines.definitions import CaptureSettings
 from mainstem.postgres.capture import Capture, CaptureCounts
 from mainstem.postgres.captured_state import read_state
+from mainstem.postgres.connector import Connector
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresDatabase
 
@@ -112,6 +113,32 @@ class Shop:
 
     def position(self) -> Position:
         return read_state(self.log, self.name).sink
+
+
+class RunningConnector:
+    """A connector, in a thread: captures again and again, and publishes its state."""
+
+    def __init__(self, shop: Shop) -> None:
+        self.notes: list[str] = []
+        self.error: BaseException | None = None
+        self.is_ready = threading.Event()
+        self._connector = Connector(shop.settings(), shop.log, self.notes.append, app="test")
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self._connector.run(self.is_ready.set)
+        except BaseException as error:  # noqa: BLE001 - the test looks at it
+            self.error = error
+
+    def __enter__(self) -> RunningConnector:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connector.stop()
+        self._thread.join(TIMEOUT_S)
+        assert not self._thread.is_alive()
 
 
 def current_lsn(database: PostgresDatabase) -> int:

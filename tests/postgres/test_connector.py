@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,38 +16,13 @@ from mainstem.pipelines.control.run_log import RunLogs
 from mainstem.pipelines.journey.journey import COMMIT_HEADERS, JourneyFinder
 from mainstem.pipelines.overview import Overview
 from mainstem.postgres.captured_state import read_state
-from mainstem.postgres.connector import Connector
 from mainstem.postgres.requests import drop_capture
 from tests.broker.harness import LogProcess
-from tests.postgres.conftest import TIMEOUT_S, Shop
+from tests.postgres.conftest import TIMEOUT_S, RunningConnector, Shop
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresCluster
 
 ORDERS = "CREATE TABLE orders (id int PRIMARY KEY, item text)"
-
-
-class RunningConnector:
-    def __init__(self, shop: Shop) -> None:
-        self.notes: list[str] = []
-        self.error: BaseException | None = None
-        self.is_ready = threading.Event()
-        self._connector = Connector(shop.settings(), shop.log, self.notes.append, app="test")
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def _run(self) -> None:
-        try:
-            self._connector.run(self.is_ready.set)
-        except BaseException as error:  # noqa: BLE001 - the test looks at it
-            self.error = error
-
-    def __enter__(self) -> RunningConnector:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._connector.stop()
-        self._thread.join(TIMEOUT_S)
-        assert not self._thread.is_alive()
 
 
 def state(shop: Shop) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from mainstem.console.requests import path
 from mainstem.model import DATABASE_TOPIC_PREFIX
 
 _LOG_REFRESH_S = 3.0
+_TABLES_MAX = 30
 _COLUMNS = (
     column("name", "Pipeline", href="address"),
     column("status", "State", state=True),
@@ -195,18 +196,27 @@ def _nulled_values(pipeline: Document) -> list[tuple[str, int]]:
 
 
 def _database_facts(database: Document) -> list[tuple[str, str]]:
-    """A capture: the positions of its database and slot."""
+    """A capture: the positions of its database and slot, and the snapshots of its tables, the unfinished first."""
     if not database:
         return []
-    tables = database["tables"]
+    tables, safe_bytes = database["tables"], database.get("safe_bytes")
     done = len(tables) - database["snapshots_pending"]
+    shown = sorted(tables.items(), key=lambda each: (each[1]["snapshot_done"], each[0]))[:_TABLES_MAX]
+    more = f" and {count(len(tables) - _TABLES_MAX)} more" if len(tables) > _TABLES_MAX else ""
     return [
         ("Database captured up to", database["lsn"]),
         ("Slot", f"{database['slot']}, {database.get('slot_status', 'not known')}"),
         ("Database's log behind", size(database.get("lag_bytes"))),
         ("Database's log kept for the slot", size(database.get("kept_bytes"))),
+        ("Room before the slot is lost", "no limit" if safe_bytes is None else size(safe_bytes)),
         ("Snapshots", f"{done} of {len(tables)} tables done"),
+        ("Tables", ", ".join(_table_words(name, table) for name, table in shown) + more),
     ]
+
+
+def _table_words(name: str, table: Document) -> str:
+    rows = f"{count(table['snapshot_rows'])} rows"
+    return f"{name} ({rows} in its snapshot)" if table["snapshot_done"] else f"{name} ({rows} of its snapshot so far)"
 
 
 def _show_facts(pipeline: Document) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mainstem.console.health.history_charts import CHARTS, SHOWN_MAX, drawn
-from mainstem.console.health.history_marks import MARKS_MAX, shown_marks
+from mainstem.console.health.history_charts import CHARTS, SHOWN_MAX, charts_of_pipeline, drawn, patterns
+from mainstem.console.health.history_marks import MARKS_MAX, marks_of, shown_marks
 from mainstem.console.health.trends import line
 from mainstem.pipelines.control.run_log import RUN_LOG_TOPIC, RunEvent, RunLogEntry
 from mainstem.pipelines.state import STATES_TOPIC, Status
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _HAS_MARK = """label => {
     const place = [...document.querySelectorAll('.chart')].find(each => each.offsetHeight > 0);
-    const series = place ? getElement(Number(place.id.slice(1))).chart.getOption().series : [];
+    const series = place ? getElement(Number(place.id.slice(1))).chart?.getOption().series ?? [] : [];
     return series.some(each => (each.markLine?.data ?? []).some(mark => mark.name === label));
 }"""
 
@@ -78,6 +78,17 @@ def test_a_chart_without_marks_has_only_its_lines() -> None:
     assert lines == [{"xAxis": 5, "name": "p started", "label": {"show": True}}]
 
 
+def test_the_charts_of_a_pipeline_show_that_pipeline_alone_and_state_only_where_there_is_any() -> None:
+    found = charts_of_pipeline("p")
+    assert set(patterns(found)) >= {"pipeline/p/lag", "pipeline/p/rows_in_per_s", "pipeline/p/batch_ms"}
+    zero: dict[str, list[list[float]]] = {name: [[0, 0], [1, 0]] for name in (*patterns(found), "pipeline/q/lag")}
+    shown = {each.title for each in found if drawn(each, zero).has_points}
+    assert shown == {"Rows in", "Lag", "Micro-batches"}
+    state = next(each for each in found if each.title == "State")
+    assert drawn(state, {"pipeline/p/state_rows": [[0, 0], [1, 7]]}).has_points
+    assert [each["name"] for each in marks_of([mark(0, "p"), mark(0, "q"), mark(0, "")], "p")] == ["p", ""]
+
+
 @pytest.mark.browser
 def test_a_problem_shows_in_the_header_of_every_page_and_leads_to_what_to_do(open_at: Open, stage: Stage) -> None:
     from playwright.sync_api import expect
@@ -117,6 +128,13 @@ def test_the_history_is_drawn_and_lists_have_a_line(open_at: Open, stage: Stage)
             assert page.evaluate("document.documentElement.scrollWidth") <= width
     finally:
         stage.log.append_many(RUN_LOG_TOPIC, [(entry[0], None)])
+    page.goto(f"{stage.url}/console/pipelines/con-count")
+    expect(page.get_by_role("link", name="Day", exact=True)).to_have_attribute("aria-current", "page")
+    page.get_by_role("link", name="15 minutes").click()
+    page.wait_for_url("**/pipelines/con-count?since=15m")
+    expect(page.get_by_role("heading", name="Lag, records")).to_be_visible(timeout=20_000)
+    expect(page.get_by_role("img", name="Micro-batches over time, in ms")).to_be_visible()
+    expect(page.get_by_role("heading", name="Dead letters, records")).to_be_hidden()  # the pipeline has none
     page.goto(stage.url + "/console/topics")
     drawn_line = page.get_by_role("row", name="con-dots").get_by_role("img")
     expect(drawn_line).to_have_attribute("aria-label", re.compile("at most"), timeout=20_000)

@@ -56,6 +56,17 @@ SHARES_OF_FLOW = """place => {
 """The picture's width as a share of its full one, in places that are wider, narrower, and much narrower."""
 
 
+PLACE_OF_NODE = """async (place, name) => {
+    let chart;
+    while (!(chart = getElement(Number(place.id.slice(1))).chart)) await new Promise(requestAnimationFrame);
+    const data = chart.getModel().getSeriesByIndex(0).getData();
+    const graphic = data.getItemGraphicEl(data.indexOfName(name));
+    const point = graphic.transformCoordToGlobal(0, 0);
+    return [point[0], point[1]];
+}"""
+"""Where a node of a graph is drawn."""
+
+
 def see(page: Page, text: str) -> None:
     from playwright.sync_api import expect
 
@@ -193,6 +204,23 @@ def test_a_view_of_each_kind_is_asked(open_at: Open, view: str, label: str, aske
     page.locator("form button[type=submit]").click()
     expect(page.get_by_text(ANSWERED).first).to_be_visible()
     expect(page.get_by_role("cell", name=answer).first).to_be_visible()
+
+
+def test_a_click_on_a_node_of_a_graph_asks_for_its_neighbors(open_at: Open) -> None:
+    from playwright.sync_api import expect
+
+    page = open_at("/console/views/con-routes?node=EWR&hops=2&direction=both")
+    expect(page.get_by_label("Hops")).to_have_value("2")
+    page.get_by_role("button", name="ATL", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Node", exact=True)).to_have_value("ATL")
+    page.wait_for_url("**/con-routes?node=ATL&hops=2&direction=both")
+    page.locator(".content .curl code", has_text="node=ATL").first.wait_for()
+    chart = page.get_by_role("img", name="The nodes around it")
+    place = chart.evaluate(PLACE_OF_NODE, "JFK")
+    chart.click(position={"x": place[0], "y": place[1]})
+    expect(page.get_by_label("Node", exact=True)).to_have_value("JFK")
+    page.wait_for_url("**/con-routes?node=JFK&hops=2&direction=both")
 
 
 def test_a_range_of_more_keys_than_are_shown_is_read_on(open_at: Open) -> None:

@@ -22,6 +22,8 @@ _CELL = """
     <span class="track" aria-hidden="true"><span :style="{ width: props.row[props.col.bar] + '%' }"></span></span>
     <span>{{ props.value }}</span>
   </span>
+  <button v-else-if="props.col.pick" type="button" class="as-link link" :title="props.col.pick"
+    @click="$parent.$emit('act', props.row)">{{ props.value }}</button>
   <q-btn v-else-if="props.col.action" flat dense no-caps size="13px" :label="props.col.action" class="changes"
     :aria-label="props.col.action + ' ' + props.row[props.col.of]" @click="$parent.$emit('act', props.row)"></q-btn>
   <svg v-else-if="props.col.spark" v-show="props.row[props.col.spark]" class="spark" viewBox="0 0 96 22" role="img"
@@ -133,7 +135,7 @@ def empty(headline: str, hint: str, command: str = "") -> Element:
 
 
 def drawing(options: Mapping[str, Any], label: str, classes: str = "chart") -> ui.echart:
-    """A chart by ECharts' options; ``label`` says to those who do not see it what it shows."""
+    """A chart by ECharts' options; ``label`` describes it to those who do not see it."""
     made = ui.echart(dict(options)).classes(classes).props("role=img")
     made.props["aria-label"] = label
     return made
@@ -143,7 +145,8 @@ def column(name: str, label: str, **more: Any) -> Column:
     """A column of ``table``. ``href``: the field with the cell's address; ``format``: a function of console.js.
 
     ``bar``: the field with the length of a bar, from 0 to 100. ``action``: a button's label; a click is the table's
-    event ``act``, with the row; ``of`` is the field that names the row.
+    event ``act``, with the row; ``of`` is the field that names the row. ``pick``: the cell is such a button itself, and
+    this is its hint.
     ``spark``: the field with a line, as ``health.trends`` makes it.
     """
     made: Column = {"name": name, "label": label, "field": name, "align": "left", "sortable": True}

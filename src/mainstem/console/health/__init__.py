@@ -2,6 +2,7 @@
 
 * ``chip``: the sign in the header of every page
 * ``trends``: the small lines in lists
-* ``history_charts``: the charts of the page History
+* ``history_panel``: charts over time, with the choice of the span
+* ``history_charts``: which series the charts show
 * ``history_marks``: the marks in them: starts and changes
 """

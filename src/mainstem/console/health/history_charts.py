@@ -1,4 +1,4 @@
-"""The charts of the page History: which series each shows. Pure functions.
+"""The charts over time: which series each shows. Pure functions.
 
 A chart shows the few series with the greatest values; the others are counted.
 """
@@ -17,12 +17,16 @@ Points = Sequence[Sequence[float]]
 
 
 class HistoryChart(NamedTuple):
-    """``series``: the patterns, each with the name of its line, in which ``*`` is what the pattern's ``*`` fitted."""
+    """``series``: the patterns, each with the name of its line, in which ``*`` is what the pattern's ``*`` fitted.
+
+    ``hides_zero``: without a value other than zero there is nothing to show.
+    """
 
     title: str
     unit: str
     series: tuple[tuple[str, str], ...]
     scale: float = 1.0
+    hides_zero: bool = False
 
 
 CHARTS: Final = (
@@ -45,7 +49,25 @@ CHARTS: Final = (
     HistoryChart("CPU of the log", "%", (("node/cpu_percent", "of one core"),)),
     HistoryChart("Free disk", "GB", (("node/disk_free_bytes", "free"),), 1e-9),
 )
-PATTERNS: Final = tuple(pattern for chart in CHARTS for pattern, _ in chart.series)
+
+
+def charts_of_pipeline(name: str) -> tuple[HistoryChart, ...]:
+    """The charts of one pipeline."""
+    return tuple(
+        HistoryChart(title, unit, ((f"pipeline/{name}/{measure}", label),), hides_zero=title in _OF_SOME_PIPELINES)
+        for title, unit, measure, label in (
+            ("Rows in", "rows/s", "rows_in_per_s", "rows"),
+            ("Lag", "records", "lag", "lag"),
+            ("Micro-batches", "ms", "batch_ms", "duration"),
+            ("State", "rows", "state_rows", "rows"),
+            ("Dead letters", "records", "dead_letters", "dead letters"),
+        )
+    )
+
+
+def patterns(shown: Sequence[HistoryChart]) -> list[str]:
+    """The series that charts ask for."""
+    return [pattern for chart in shown for pattern, _ in chart.series]
 
 
 class Drawn(NamedTuple):
@@ -61,9 +83,11 @@ def drawn(chart: HistoryChart, series: Mapping[str, Points], marks: Sequence[tup
     lines = {label: points for name, points in series.items() if (label := _label(chart, name)) is not None and points}
     order = sorted(lines, key=lambda label: (label not in _TOTALS, -max(value for _, value in lines[label])))
     shown = {label: [(at, value * chart.scale) for at, value in lines[label]] for label in order[:SHOWN_MAX]}
-    return Drawn(charts.over_time(shown, chart.unit, marks), bool(shown), len(order) - len(shown))
+    has_points = any(value for points in shown.values() for _, value in points) if chart.hides_zero else bool(shown)
+    return Drawn(charts.over_time(shown, chart.unit, marks), has_points, len(order) - len(shown))
 
 
+_OF_SOME_PIPELINES: Final = ("State", "Dead letters")
 _TOTALS: Final = frozenset({"all topics"})
 
 

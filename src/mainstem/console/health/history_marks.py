@@ -1,4 +1,4 @@
-"""Which marks the charts of the page History show, and their labels. Pure functions."""
+"""Which marks the charts over time show, and their labels. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ class ShownMarks(NamedTuple):
 
     lines: list[tuple[float, str, bool]]
     left_out: int
+
+
+def marks_of(marks: Sequence[Mapping[str, Any]], pipeline: str | None) -> list[Mapping[str, Any]]:
+    """Those of the log and of one pipeline; all for None."""
+    return [mark for mark in marks if pipeline is None or mark["name"] in ("", pipeline)]
 
 
 def shown_marks(marks: Sequence[Mapping[str, Any]], span_ms: float) -> ShownMarks:

@@ -11,6 +11,8 @@ from mainstem.console import charts, listing
 from mainstem.console.formats import NOTHING, ago, count, duration, rate, size
 from mainstem.console.frame import Page, page
 from mainstem.console.gateway_client import GatewayClient, GatewayError
+from mainstem.console.health.history_charts import charts_of_pipeline
+from mainstem.console.health.history_panel import HistoryPanel
 from mainstem.console.health.trends import Trends, trend_column
 from mainstem.console.listing import Document
 from mainstem.console.parts import (
@@ -92,6 +94,8 @@ async def show_one(client: GatewayClient, name: str) -> None:
         shown = _Pipeline(this, name)
         await this.fill(shown.refresh)
         this.every(shown.refresh)
+        text("Over time", "card-title", "h2")
+        HistoryPanel(this, charts_of_pipeline(name), path("console", "pipelines", name), "24h", name)
         this.every(RunLogCard(this, name).refresh, _LOG_REFRESH_S)
         plan_card(this, name)
 

@@ -60,6 +60,10 @@ class QueryBox:
         if self._as_of is not None:
             self._as_of.value = moment or None
 
+    def address(self) -> dict[str, str]:
+        """The parameters in the page's address."""
+        return self._page.address()
+
     async def ask(self, asked: ConsoleRequest) -> Any:
         """The answer to a question of the form itself. Raises GatewayError."""
         return await self._page.ask(asked)
@@ -112,14 +116,16 @@ class QueryBox:
             ui.button("Next rows", on_click=ask).props("flat no-caps")
 
 
-def rows_table(rows: Sequence[Row]) -> None:
-    """Rows as a table with a column for each field."""
+def rows_table(rows: Sequence[Row], pick: str = "", on_pick: Callable[[str], Any] | None = None) -> None:
+    """Rows as a table with a column for each field. The cells of ``pick`` are buttons that call ``on_pick``."""
     names = list(dict.fromkeys(name for row in rows[:_ROWS_SHOWN_MAX] for name in row))
     columns = []
     for name in names[:_COLUMNS_MAX]:
         is_number = all(isinstance(row.get(name), int | float | None) for row in rows[:_ROWS_SHOWN_MAX])
         made = column(name, name, align="right" if is_number else "left")
         made[":format"] = "value => mainstem.cell(value)"
+        if on_pick is not None and name == pick:
+            made["pick"] = "Show its neighbors"
         columns.append(made)
     shown = table([column(_ROW, "#", classes="number"), *columns], _ROW, "Answer")
     set_rows(
@@ -129,6 +135,8 @@ def rows_table(rows: Sequence[Row]) -> None:
             for number, row in enumerate(rows[:_ROWS_SHOWN_MAX], 1)
         ],
     )
+    if on_pick is not None:
+        shown.on("act", lambda event: on_pick(str(rows[event.args[_ROW] - 1][pick])), args=[_ROW])
     if len(rows) > _ROWS_SHOWN_MAX:
         text(f"The first {count(_ROWS_SHOWN_MAX)} rows are shown; the line below gets all.", "quiet", "p")
     if len(names) > _COLUMNS_MAX:

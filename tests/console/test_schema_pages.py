@@ -68,7 +68,7 @@ def test_a_topics_page_leads_to_the_subjects_of_its_keys_and_values(open_at: Ope
 
 
 @pytest.mark.browser
-def test_a_subject_of_any_name_is_shown_and_an_unknown_one_is_said(open_at: Open, stage: Stage) -> None:
+def test_a_subject_of_any_name_is_shown_and_an_unknown_one_is_reported(open_at: Open, stage: Stage) -> None:
     subject = "con /?#<b>"
     body = {"schema": '{"type": "string"}', "schemaType": "JSON"}
     escaped = subject_address(subject).removeprefix("/console/schemas")

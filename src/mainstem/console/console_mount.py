@@ -18,6 +18,7 @@ loop.
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, cast
@@ -165,5 +166,11 @@ def _secured(send: Send) -> Send:
 
 
 def _load() -> None:
-    """Import what the console needs, off the event loop; it takes a second."""
+    """Import what the console needs, off the event loop; it takes a second.
+
+    What the modules make stays. A collector that looks through it again and again takes most of the time of an answer
+    about thousands of partitions.
+    """
     import mainstem.console.site  # noqa: F401  # loaded for later
+
+    gc.freeze()

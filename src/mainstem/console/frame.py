@@ -9,6 +9,7 @@ until a refresh succeeds. Where the gateway asks for tokens, the page uses the o
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -39,6 +40,7 @@ SECTIONS = (
 )
 _REFRESH_S = 2.0
 _FIRST_S = 2.0
+_REST = 3
 _REQUESTS_MAX = 12
 _FORMS = ("curl", "Python", "JavaScript", "Command")
 
@@ -106,8 +108,21 @@ class Page:
         context.client.on_disconnect(leave)
 
     def every(self, refresh: Refresh, seconds: float = _REFRESH_S) -> None:
-        """Refresh as soon as the browser is connected and every ``seconds``, for as long as it is."""
-        ui.timer(seconds, lambda: self.guarded(refresh), immediate=True)
+        """Refresh as soon as the browser is connected and every ``seconds``, for as long as it is.
+
+        A refresh that takes long, on a log of many partitions, is followed by a rest of three times as long.
+        """
+        next_s = 0.0
+
+        async def tick() -> None:
+            nonlocal next_s
+            started_s = time.monotonic()
+            if started_s >= next_s:
+                await self.guarded(refresh)
+                ended_s = time.monotonic()
+                next_s = ended_s + _REST * (ended_s - started_s)
+
+        ui.timer(seconds, tick, immediate=True)
 
     async def fill(self, refresh: Refresh) -> None:
         """Refresh while the page is built, for a page whose buttons the first refresh would move.

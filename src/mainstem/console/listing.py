@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from mainstem.client.dead_letter_headers import pipeline_topic
 from mainstem.console.requests import ConsoleRequest
-from mainstem.model import Position
 
 if TYPE_CHECKING:
     from mainstem.console.frame import Page
@@ -48,6 +47,6 @@ def is_own_topic(topic: Document) -> bool:
 
 
 def total(position: str, *topics: str) -> int:
-    """The sum of a position's offsets, or of those of some topics."""
-    parsed = Position.parse(position) if position else Position()
-    return sum(offset for _, offset in (parsed.restrict(topics) if topics else parsed).items())
+    """The sum of a position's offsets, or of those of some topics. The position is one that the gateway wrote."""
+    parts = (part.rpartition(":") for part in position.split(",") if part)
+    return sum(int(offset) for tp, _, offset in parts if not topics or tp.rpartition("/")[0] in topics)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from mainstem.client.log import Log
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import UnknownPipelineError, UnknownTopicError
-from mainstem.model import Position, Record
+from mainstem.model import DATABASE_TOPIC_PREFIX, Position, Record, TopicPartition
 from mainstem.pipelines.entries import EntryReader
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.pipelines.state import STATES_TOPIC, PipelineState
@@ -47,12 +47,13 @@ class Overview:
         with self._lock:
             progress, states = self._progress.catch_up(), self._states.catch_up()
             ends = self._ends({topic for entry in progress.values() for topic in entry.inputs})
+            by_topic = _by_topic(ends)
             now_ms = self._clock.time_ms()
             return [
                 {
                     "name": name,
                     **_progress_json(progress.get(name)),
-                    "lag": _lag(progress.get(name), ends),
+                    "lag": _lag(progress.get(name), by_topic),
                     **_state_json(states.get(name), now_ms),
                 }
                 for name in sorted(progress.keys() | states.keys())
@@ -68,9 +69,13 @@ class Overview:
 
     def _ends(self, topics: set[str]) -> Position:
         """The ends of those of the topics that are still there."""
-        if not topics:
+        asked = {topic for topic in topics if not topic.startswith(DATABASE_TOPIC_PREFIX)}
+        if not asked:
             return Position()
-        return self._log.end(*sorted(topics & self._log.topics().keys()))
+        try:
+            return self._log.end(*sorted(asked))
+        except UnknownTopicError:
+            return self._log.end(*sorted(asked & self._log.topics().keys()))
 
 
 class _Latest(Generic[_Entry]):
@@ -99,12 +104,19 @@ class _Latest(Generic[_Entry]):
         return self._latest
 
 
-def _lag(progress: Progress | None, ends: Position) -> int | None:
-    """The number of input records that the pipeline has not read yet; None when unknown."""
-    if progress is None or not set(progress.inputs) <= ends.topics:
+def _by_topic(ends: Position) -> dict[str, dict[TopicPartition, int]]:
+    found: dict[str, dict[TopicPartition, int]] = {}
+    for tp, end in ends.items():
+        found.setdefault(tp.topic, {})[tp] = end
+    return found
+
+
+def _lag(progress: Progress | None, ends: Mapping[str, Mapping[TopicPartition, int]]) -> int | None:
+    """The number of input records that the pipeline has not read yet; None when unknown. ``ends``: by topic."""
+    if progress is None or not all(topic in ends for topic in progress.inputs):
         return None
-    inputs = ends.restrict(progress.inputs)
-    return sum(max(0, end - progress.source.get(tp, 0)) for tp, end in inputs.items())
+    inputs = (entry for topic in set(progress.inputs) for entry in ends[topic].items())
+    return sum(max(0, end - progress.source.get(tp, 0)) for tp, end in inputs)
 
 
 def _progress_json(progress: Progress | None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ A position that is followed turns the nodes that have reached it green.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -90,8 +91,9 @@ class _Flow:
         self._unmatched.set_visibility(False)
 
     async def _refresh(self) -> None:
-        topics = await listing.topics(self._page)
-        pipelines, views = await listing.pipelines(self._page), await listing.views(self._page)
+        topics, pipelines, views = await asyncio.gather(
+            listing.topics(self._page), listing.pipelines(self._page), listing.views(self._page)
+        )
         search = (self._search.value or "").strip()
         self._graph = graph_of(topics, pipelines, views, search)
         drawn = picture(self._graph, is_vertical=await self._is_narrow()) if self._graph.columns else ""

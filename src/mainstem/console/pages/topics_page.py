@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from nicegui import ui
@@ -24,6 +25,8 @@ _COLUMNS = (
     column("partitions", "Partitions", format="count", classes="wide"),
     column("cleanup", "Cleanup", classes="wide"),
 )
+
+_SHOWN = ("name", "offsets", "size_bytes", "partitions", "cleanup", "internal")  # not the ends: they are long
 
 
 async def show(client: GatewayClient, search: str) -> None:
@@ -56,12 +59,11 @@ class _Topics:
         this.every(self._refresh)
 
     async def _refresh(self) -> None:
-        topics = await listing.topics(self._page)
-        await self._trends.refresh()
+        topics, _ = await asyncio.gather(listing.topics(self._page), self._trends.refresh())
         rates = self._rates.look({topic["name"]: listing.total(topic["end"]) for topic in topics}, time.monotonic())
         self._rows = [
             {
-                **topic,
+                **{name: topic[name] for name in _SHOWN},
                 **self._trends.of(topic["name"]),
                 "rate": rates[topic["name"]],
                 "address": path("console", "topics", topic["name"]),

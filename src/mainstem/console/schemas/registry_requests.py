@@ -13,7 +13,7 @@ _ALL_FIELDS: Final = {"Confluent-Accept-Unknown-Properties": "true"}
 
 
 def subjects_of(topic: str) -> tuple[str, ...]:
-    """The subjects of a topic, as serializers name them unless they are told otherwise."""
+    """The subjects of a topic, by the default naming of serializers."""
     return tuple(f"{topic}-{side}" for side in _SIDES)
 
 

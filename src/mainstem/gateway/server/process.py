@@ -9,6 +9,7 @@ Prints ``ready: http HOST:PORT`` when it accepts, one line ``error: …`` when i
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -111,6 +112,7 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
             app = create_app(log, views, limits, metrics, tokens, monitor)
             app.state.console_read_only = options.console_read_only
             (mount or add_front_page)(app)
+        gc.freeze()  # what was made up to here stays: the collector need not look through it for each long answer
         serve(app, listening, f"ready: http {Address(*listening.getsockname()[:2])}", tls, websockets=mount is not None)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from mainstem.postgres.dropping import drop_capture
 
+from mainstem.postgres.requests import drop_capture
 from tests.console.stage import Stage
 from tests.postgres.conftest import TIMEOUT_S, RunningConnector, Shop
 from tests.support.eventually import eventually

@@ -30,6 +30,7 @@ from mainstem.broker.security.listeners import Listener, Protocol
 from mainstem.broker.server import Broker
 from mainstem.cli.main import command_line
 from mainstem.client.log import Log
+from mainstem.error_help import HELP
 from mainstem.exit_codes import MACHINE, NOT_NOW, REFUSED
 from mainstem.gateway.access.limits import SETTINGS as GATEWAY_SETTINGS
 from mainstem.gateway.access.limits import GatewayLimits
@@ -145,22 +146,28 @@ _BRANCHES: Final = {
 
 
 def errors_page() -> str:
-    """Every class of errors, with its meaning, HTTP problem, exit code and Kafka's error code."""
+    """Every class of errors, with its meaning, cause and cure, HTTP problem, exit code and Kafka's error code."""
     parts = [
         "# Errors\n",
         _GENERATED,
         "Every error has one line of text, which says what is wrong and what to do. The same error has a form in",
-        "Python, over HTTP, at the command line and in the Kafka protocol. All classes are in `mainstem.errors`.\n",
+        "Python, over HTTP, at the command line and in the Kafka protocol. All classes are in `mainstem.errors`.",
+        "The gateway shows the same texts at the address in the problem's `type`, such as `/problems/position`.\n",
+        "## MainstemError\n",
+        *_error_help(errors.MainstemError),
     ]
     for branch, advice in _BRANCHES.items():
         parts += [
             f"## {branch.__name__}\n",
             f"{advice}\n",
-            "| class | meaning | HTTP | exit code | Kafka's code | retry |",
-            "|---|---|---|---|---|---|",
+            *_error_help(branch),
+            "| class | HTTP | exit code | Kafka's code | retry |",
+            "|---|---|---|---|---|",
         ]
         parts += [_error(each) for each in _classes(branch)]
         parts.append("")
+        for each in _classes(branch)[1:]:
+            parts += [f"### {each.__name__}\n", *_error_help(each)]
     return "\n".join(parts)
 
 
@@ -175,14 +182,19 @@ def _error(error_class: type[errors.MainstemError]) -> str:
     is_machine = issubclass(error_class, errors.MachineError)
     code = NOT_NOW if issubclass(error_class, errors.UnavailableError) else MACHINE if is_machine else REFUSED
     cells = (
-        f"`{error_class.__name__}`",
-        problem.meaning.replace("``", "`"),
+        f"[`{error_class.__name__}`](#{error_class.__name__.lower()})",
         f"{problem.status} `{TYPE_PREFIX}{problem.slug}`",
         str(code),
         "the log's own" if error_class is errors.RemoteError else f"`{code_of_class(error_class).name}`",
         "yes" if error_class.retriable else "",
     )
     return "| " + " | ".join(cells) + " |"
+
+
+def _error_help(error_class: type[errors.MainstemError]) -> list[str]:
+    meaning = problem_type(error_class).meaning.replace("``", "`")
+    cause, cure = HELP[error_class]
+    return [f"{meaning}\n", f"* **Cause:** {cause}", f"* **What to do:** {cure}\n"]
 
 
 def http_page() -> str:

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from mainstem import errors, problems
+from mainstem.error_help import HELP, help_of
 from mainstem.errors import (
     ConditionFailedError,
     DamagedRecordsError,
@@ -49,6 +50,21 @@ def test_every_error_comes_back_as_itself_through_a_problem_document(error_class
 @pytest.mark.parametrize("error_class", [c for c in ERROR_CLASSES if issubclass(c, errors.InputError)])
 def test_no_error_of_the_caller_is_answered_as_the_servers(error_class: type[MainstemError]) -> None:
     assert 400 <= problems.problem_of(example(error_class))["status"] < 500
+
+
+def test_every_error_has_a_meaning_a_cause_and_a_cure_of_its_own() -> None:
+    assert [each.__name__ for each in ERROR_CLASSES if each not in HELP] == [], "describe it in mainstem/error_help.py"
+    texts = [(each.__doc__, *HELP[each]) for each in ERROR_CLASSES]
+    assert [three for three in texts if not all(three)] == []
+    for column in zip(*texts, strict=True):
+        assert len(set(column)) == len(ERROR_CLASSES), "a text of one error says too little about another"
+
+
+def test_an_error_of_a_package_has_the_help_of_its_ancestor() -> None:
+    class FencedError(ProducerError):
+        pass
+
+    assert help_of(FencedError) == HELP[ProducerError]
 
 
 def test_slugs_are_the_class_names_in_kebab_case() -> None:

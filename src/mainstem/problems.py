@@ -115,9 +115,9 @@ class ProblemType(NamedTuple):
     meaning: str
 
 
-def problem_types() -> list[ProblemType]:
-    """Every type that an error of our tree has."""
-    return [problem_type(error_class) for error_class in _PROBLEMS]
+def problem_classes() -> list[type[MainstemError]]:
+    """Every class of errors that has a type of problem."""
+    return list(_PROBLEMS)
 
 
 def members_of(error: MainstemError) -> dict[str, Any]:

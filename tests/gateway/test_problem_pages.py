@@ -5,16 +5,19 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from mainstem.problems import problem_types
+from mainstem.gateway.http.problem_responses import HTTP_PROBLEMS
+from mainstem.problems import problem_classes, problem_type
 
 
-def test_every_problem_type_has_a_page(api: httpx.Client) -> None:
-    slugs = [each.slug for each in problem_types()]
-    for slug in (*slugs, "not-found", "body-too-large", "internal"):
+def test_every_problem_type_has_a_page_with_cause_and_cure(api: httpx.Client) -> None:
+    slugs = {problem_type(each).slug for each in problem_classes()} | {slug for slug, _ in HTTP_PROBLEMS.values()}
+    for slug in (*slugs, "internal", "http"):
         answer = api.get(f"/problems/{slug}")
         assert answer.status_code == 200, slug
         assert answer.headers["content-type"].startswith("text/html")
-    assert "Position" in api.get("/problems/position-timeout").text or "position" in api.get("/problems/position").text
+        assert answer.text.count("<h2>") == 2
+    page = api.get("/problems/position-timeout").text
+    assert "<code>mainstem why</code> says where a record is" in page
 
 
 def test_a_problem_of_an_answer_leads_to_its_page(api: httpx.Client) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from scripts.environment import settings_file_part, variables_part
 from scripts.metrics import metrics_page
 from scripts.site import HOMES
 from typer.testing import CliRunner
@@ -80,7 +81,7 @@ def _block(text: str) -> str:
 
 
 def settings_page() -> str:
-    """Every setting of the node, of topics and of groups, with type, default and meaning."""
+    """Every setting of the node, the gateway, topics and groups; ``mainstem.toml``, and environment variables."""
     with tempfile.TemporaryDirectory() as directory:
         changeable = asyncio.run(_changeable(BrokerConfig(data_dir=Path(directory))))
     return "\n".join(
@@ -110,6 +111,8 @@ def settings_page() -> str:
             "| setting | type | default | meaning |",
             "|---|---|---|---|",
             *(_setting(each) for each in GROUP_CONFIGS.values()),
+            *settings_file_part(),
+            *variables_part(),
             "",
         ]
     )

@@ -149,6 +149,17 @@ def test_a_settings_file_gives_defaults_to_groups_and_to_single_commands_of_them
     assert found["create"] == {"bootstrap": "b:1", "json": True, "count": 2}
 
 
+def test_a_key_of_a_group_may_have_the_name_of_a_command_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "mainstem.toml"
+    path.write_text("[topics]\npartitions = 3\n[topics.create]\npartitions = 2\n")
+    count = {"partitions": "count"}
+    commands = {"topics": {}, "topics.create": count, "topics.alter": count, "topics.partitions": {"json": "json"}}
+    found = settings.defaults(commands, path)["topics"]
+    assert (found["create"], found["alter"], found["partitions"]) == ({"count": 2}, {"count": 3}, {})
+    path.write_text("[topics.partitions]\njson = true\n")
+    assert settings.defaults(commands, path)["topics"]["partitions"] == {"json": True}
+
+
 @pytest.mark.parametrize("argv", [("topics", "list", "--all"), ("groups", "list"), ("pipelines",), ("read", "TOPIC")])
 def test_every_command_takes_the_address_of_the_settings_file(
     command: Commands,

@@ -97,7 +97,7 @@ def execute(argv: list[str]) -> int:
         is_known = bool(argv) and (argv[0] in _COMMANDS or argv[0] in _GROUPS)
         with naming_the_extra():
             app = command_line(argv[0] if is_known else None)
-            result = app(argv, prog_name="mainstem", standalone_mode=False, default_map=defaults(_options()))
+            result = app(argv, prog_name="mainstem", standalone_mode=False, default_map=_defaults())
     except MainstemError as error:
         return _failed(str(error), exit_code_of(error))
     except typer.TyperException as error:
@@ -130,13 +130,11 @@ def _not_utf8(argv: list[str]) -> str | None:
     return next((word for word in argv if any("\ud800" <= character <= "\udfff" for character in word)), None)
 
 
-def _options() -> dict[str, dict[str, str]]:
+def options_of_commands() -> dict[str, dict[str, str]]:
     """The options of each command, without their dashes, with typer's names of them; GROUP.COMMAND for one of a group.
 
-    Empty where there is no settings file: only its reader needs them.
+    These are the keys of the tables in the settings file.
     """
-    if not Path(FILE_NAME).is_file():
-        return {}
     root = typer.main.get_command(command_line())
     found: dict[str, dict[str, str]] = {}
     for name, command in getattr(root, "commands", {}).items():
@@ -144,6 +142,11 @@ def _options() -> dict[str, dict[str, str]]:
         for each, inner in getattr(command, "commands", {}).items():
             found[f"{name}.{each}"] = _options_of(inner)
     return found
+
+
+def _defaults() -> dict[str, Any]:
+    """The defaults of the settings file. Only where there is one are all commands imported for their options."""
+    return defaults(options_of_commands()) if Path(FILE_NAME).is_file() else {}
 
 
 def _options_of(command: Any) -> dict[str, str]:

@@ -50,8 +50,9 @@ def defaults(commands: Mapping[str, Mapping[str, str]], path: Path = Path(FILE_N
     for name in [name for name in commands if "." not in name]:
         table = _table(path, name, document.get(name, {}))
         within = {each.partition(".")[2]: each for each in commands if each.startswith(f"{name}.")}
-        own = {each: _table(path, full, table.pop(each, {})) for each, full in within.items()}
-        _require_known(path, name, table, set().union(commands[name], *(commands[full] for full in within.values())))
+        known = set().union(commands[name], *(commands[full] for full in within.values()))
+        own = {each: _own_table(path, full, table, each in known) for each, full in within.items()}
+        _require_known(path, name, table, known)
         own_shared = {each: value for each, value in shared.items() if each != _NOT_SHARED.get(name)}
         found[name] = own_shared | _renamed(table, commands[name])
         for each, full in within.items():
@@ -73,6 +74,14 @@ def _share_backup(path: Path, document: dict[str, Any]) -> Any:
     if "backup" in document:
         document["backup"] = table
     return url
+
+
+def _own_table(path: Path, full: str, table: dict[str, Any], is_option: bool) -> dict[str, Any]:
+    """Take the table of one command out of its group's. A value under the name of an option, too, stays as that."""
+    name = full.partition(".")[2]
+    if is_option and not isinstance(table.get(name), dict):
+        return {}
+    return _table(path, full, table.pop(name, {}))
 
 
 def _require_known(path: Path, name: str, table: Mapping[str, Any], known: Collection[str]) -> None:

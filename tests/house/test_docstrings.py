@@ -16,6 +16,8 @@ import pytest
 
 import mainstem as ms
 from mainstem import errors
+from mainstem.client.admin.access_admin import AccessAdmin
+from mainstem.client.admin.cluster_admin import ClusterAdmin
 from mainstem.client.admin.group_admin import GroupAdmin
 from mainstem.client.http.requests import RequestClient, TopicRequests
 from mainstem.client.http.views import ViewClient
@@ -29,10 +31,10 @@ from mainstem.testing import BrokerProcess, EmbeddedBroker
 from mainstem.views.host.host import ViewHost
 from tests.gateway.served import listening_on, served
 from tests.support.eventually import eventually
-from tests.tlog.support import broker_on, make_key
+from tests.tlog.support import make_key
 
 DOCUMENTED = (ms.Log, ms.Position, ms.App, ViewClient, ms.Worker, ms.Codec, ms.Validator, RequestClient, TopicRequests)
-DOCUMENTED += (EmbeddedBroker, BrokerProcess, GroupAdmin)
+DOCUMENTED += (EmbeddedBroker, BrokerProcess, GroupAdmin, ClusterAdmin, AccessAdmin)
 """The classes in Google's form, which the site shows as tables. Add those that you bring into it."""
 
 
@@ -134,7 +136,9 @@ def _position(url: str, view: str) -> ms.Position:
 
 def test_the_examples_give_what_they_show(tmp_path: Path) -> None:
     make_key(tmp_path)
-    with ExitStack() as stack, broker_on(tmp_path) as broker, ms.Log(broker.bootstrap) as log:
+    settings = {"mainstem.signing.keys": str(tmp_path / "keys"), "super.users": "User:ANONYMOUS"}
+    broker = EmbeddedBroker(tmp_path / "data", settings=settings)
+    with ExitStack() as stack, broker, ms.Log(broker.bootstrap) as log:
         log.create_topic("orders")
         log.create_topic("ledger", configs={"mainstem.verifiable": "true"})
         log.append("ledger", b"an entry")
@@ -148,4 +152,4 @@ def test_the_examples_give_what_they_show(tmp_path: Path) -> None:
             found = doctest.DocTestParser().get_doctest(text, dict(names), name, None, 0)
             runner.run(found, out=said.append)
     assert runner.tries > 10
-    assert said == []
+    assert "".join(said) == ""

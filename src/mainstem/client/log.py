@@ -519,14 +519,14 @@ class Log:
 
     @property
     def access_admin(self) -> AccessAdmin:
-        """The users and their ACLs."""
+        """The users and the ACLs, on Apache Kafka too."""
         from mainstem.client.admin.access_admin import AccessAdmin  # for administrators alone
 
         return AccessAdmin(self._pool.borrow)
 
     @property
     def cluster_admin(self) -> ClusterAdmin:
-        """The brokers and their settings."""
+        """The brokers with their settings, and the topics from an operator's side: configs, sizes, deletions."""
         return ClusterAdmin(self._pool.borrow)
 
     # ---- life

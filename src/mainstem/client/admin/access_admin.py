@@ -52,14 +52,38 @@ class AccessAdmin:
         self._borrow = borrow
 
     def users(self) -> dict[str, list[str]]:
-        """The users by name, each with the mechanisms by which it can log in. Raises AuthorizationError."""
+        """The users by name, each with the mechanisms by which it can log in.
+
+        Raises:
+            AuthorizationError: The user may not see users.
+
+        Examples:
+            >>> log.access_admin.put_user("alice", "a long secret")
+            ['SCRAM-SHA-256', 'SCRAM-SHA-512']
+            >>> log.access_admin.users()["alice"]
+            ['SCRAM-SHA-256', 'SCRAM-SHA-512']
+        """
         with self._borrow() as client:
             return {user: sorted(mechanisms) for user, mechanisms in access.users(client).items()}
 
     def put_user(self, name: str, password: str, mechanisms: Sequence[str] = ()) -> list[str]:
-        """Add a user, or give it a new password; return its mechanisms, by default all of ``MECHANISMS``.
+        """Add a user, or give it a new password; return its mechanisms.
 
-        The password is salted and hashed here. Raises InputError, AuthorizationError, RemoteError.
+        The password is salted and hashed here; the log gets and keeps the hash.
+
+        Args:
+            name: The user.
+            password: The password.
+            mechanisms: ``SCRAM-SHA-256``, ``SCRAM-SHA-512`` or both; both without it.
+
+        Raises:
+            InputError: The name or the password is empty, or there is no such mechanism.
+            AuthorizationError: The user may not change users.
+            RemoteError: The log refused for another reason.
+
+        Examples:
+            >>> log.access_admin.put_user("bob", "another secret", ["SCRAM-SHA-256"])
+            ['SCRAM-SHA-256']
         """
         chosen = list(dict.fromkeys(mechanisms or MECHANISMS))
         for each in chosen:
@@ -72,14 +96,39 @@ class AccessAdmin:
         return chosen
 
     def remove_user(self, name: str) -> None:
-        """Remove a user with all its credentials. Raises UnknownUserError, AuthorizationError."""
+        """Remove a user with all its credentials.
+
+        Raises:
+            UnknownUserError: There is no such user.
+            AuthorizationError: The user may not change users.
+
+        Examples:
+            >>> log.access_admin.put_user("carol", "one more secret", ["SCRAM-SHA-512"])
+            ['SCRAM-SHA-512']
+            >>> log.access_admin.remove_user("carol")
+            >>> "carol" in log.access_admin.users()
+            False
+        """
         with self._borrow() as client:
             access.remove_user(client, name)
 
     def acls(self, principal: str | None = None, on: str | None = None) -> list[AclRule]:
         """All ACLs, or those of one principal, or those that apply to one resource.
 
-        Raises InputError, AuthorizationError, RemoteError.
+        Args:
+            principal: ``User:NAME``, or ``User:*``.
+            on: A resource, such as ``topic:orders``, ``group:kitchen`` or ``cluster``; ACLs of prefixes are found, too.
+
+        Raises:
+            InputError: That is not a resource.
+            AuthorizationError: The user may not see ACLs.
+            RemoteError: The log refused for another reason.
+
+        Examples:
+            >>> rules = log.access_admin.add_acls("User:alice", ["read"], ["topic:sales-"], prefix=True)
+            >>> (rule,) = log.access_admin.acls(on="topic:sales-2026")
+            >>> rule.principal, rule.operation, rule.pattern
+            ('User:alice', 'Read', 'Prefixed')
         """
         resource, name = (ResourceType.ANY, None) if on is None else parse_resource(on)
         request = DescribeAclsRequest(
@@ -109,8 +158,26 @@ class AccessAdmin:
     ) -> list[AclRule]:
         """Allow a principal operations on resources, or deny them; return the ACLs.
 
-        ``prefix``: all names that begin so. Raises InputError, AuthorizationError, RemoteError; some ACLs may then
-        have been added.
+        If it raises, some of the ACLs may have been added.
+
+        Args:
+            principal: ``User:NAME``, or ``User:*`` for everyone.
+            operations: Such as ``read``, ``write``, ``describe`` or ``all``.
+            on: Resources, such as ``topic:orders``, ``group:kitchen`` or ``cluster``.
+            prefix: For all names that begin so.
+            deny: Deny instead of allow; a denial wins.
+            host: The address of the client; ``*`` is any.
+
+        Raises:
+            InputError: An operation or a resource is missing or unknown.
+            AuthorizationError: The user may not change ACLs.
+            UnsupportedFeatureError: The log has no authorizer.
+            RemoteError: The log refused for another reason.
+
+        Examples:
+            >>> (rule,) = log.access_admin.add_acls("User:bob", ["write"], ["topic:orders"])
+            >>> rule.permission, rule.operation, rule.name
+            ('Allow', 'Write', 'orders')
         """
         chosen = [parse_word(Operation, word) for word in operations]
         creations = [
@@ -142,9 +209,25 @@ class AccessAdmin:
         deny: bool = False,
         host: str | None = None,
     ) -> list[AclRule]:
-        """Remove a principal's ACLs on resources: those of the operations named, or all. Return those that there were.
+        """Remove a principal's ACLs on resources; return those that there were.
 
-        Raises InputError, AuthorizationError, RemoteError.
+        Args:
+            principal: ``User:NAME``, as in the ACLs.
+            on: The resources.
+            operations: Of these alone; without them, of all.
+            prefix: ACLs of prefixes, not of single names.
+            deny: ACLs that deny, not those that allow.
+            host: Of this address alone; None is any.
+
+        Raises:
+            InputError: An operation or a resource is missing or unknown.
+            AuthorizationError: The user may not change ACLs.
+            RemoteError: The log refused for another reason.
+
+        Examples:
+            >>> rules = log.access_admin.add_acls("User:carol", ["read", "describe"], ["topic:orders"])
+            >>> len(log.access_admin.remove_acls("User:carol", ["topic:orders"]))
+            2
         """
         chosen = [parse_word(Operation, word) for word in operations] or [Operation.ANY]
         filters = [

@@ -9,6 +9,7 @@ import pytest
 
 from tests.house.pages import ROOT, blocks_of, indented_commands, is_as_shown
 from tests.node.page_session import PageSession
+from tests.support.page_modules import run_module
 
 PAGES = ("bank", "board", "census", "documents", "drift", "job-views", "request_reply")
 _PLACES = {"python examples/board.py": "python examples/board.py 0", "doc-4711": "doc-42"}
@@ -20,7 +21,7 @@ _ASKS = "mainstem views query balances"
 @pytest.mark.parametrize("page", PAGES)
 def test_an_example_does_what_its_page_shows(page: str, tmp_path: Path) -> None:
     path = ROOT / f"docs/examples/{page}.md"
-    [start] = (block for block in blocks_of(path) if block.mark == "node")
+    start, *modules = (block for block in blocks_of(path) if block.mark == "node")
     with PageSession(tmp_path, _PLACES) as session:
         _copy_examples(tmp_path, session)
         session.place("localhost:8080", session.http)
@@ -40,6 +41,8 @@ def test_an_example_does_what_its_page_shows(page: str, tmp_path: Path) -> None:
                 session.until(f"{command} 2>&1", lambda said, shown=shown: is_as_shown(shown, said), what)
             else:
                 session.line(command)
+        for module in modules:
+            run_module(session.here(module.text), f"http://{session.http}", ["text"])
 
 
 def _copy_examples(directory: Path, session: PageSession) -> None:

@@ -1,7 +1,7 @@
 """The pages of the documentation and their blocks of code, with the mark of each: whether and how a test runs it.
 
 A comment before a block, which the site does not show, is its mark: ``<!-- run: app -->``, or ``<!-- run: first: CODE
--->`` with Python that prepares the block, or ``<!-- run: skip: REASON -->`` with a reason of ``REASONS``. A block that
+-->`` with code that prepares the block, or ``<!-- run: skip: REASON -->`` with a reason of ``REASONS``. A block that
 is not skipped runs, on the pages that tests/house/test_docs_run.py and tests/spark/test_lessons.py run, or where MARKS
 says; on every page its text is checked (test_docs_parse.py).
 """
@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-CODE: Final = {"python", "bash", "console", "sql", "toml"}
+JAVASCRIPT: Final = {"js", "html"}
+CODE: Final = {"python", "bash", "console", "sql", "toml", *JAVASCRIPT}
 """The languages whose blocks run, or say why not."""
 REASONS: Final = {
     "a server": "it starts what the test has started, or waits without end",
@@ -86,7 +87,7 @@ def reason_of(block: Block) -> str | None:
 
 
 def first_of(block: Block) -> str:
-    """The Python that prepares what a block needs and the page does not show."""
+    """The code that prepares what a block needs and the page does not show: Python, or in JavaScript the imports."""
     return block.mark.removeprefix("first: ") if block.mark.startswith("first: ") else ""
 
 

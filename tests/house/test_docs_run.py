@@ -27,14 +27,26 @@ from mainstem.client.log import Log
 from mainstem.pipelines.app import App
 from tests.examples.serving import serving
 from tests.house.command_lines import words_of
-from tests.house.pages import ELSEWHERE, ROOT, Block, blocks_of, first_of, is_as_shown, lines_of_shell, reason_of
+from tests.house.pages import (
+    ELSEWHERE,
+    JAVASCRIPT,
+    ROOT,
+    Block,
+    blocks_of,
+    first_of,
+    is_as_shown,
+    lines_of_shell,
+    reason_of,
+)
 from tests.support.eventually import eventually
+from tests.support.page_modules import module_of, run_module
 
 pytestmark = pytest.mark.slow
 LEARN = ("1-a-log.md", "2-keys-and-partitions.md", "3-a-view.md", "6-when-things-break.md", "7-test-it.md")
 WITH_AN_APP = [*(f"docs/learn/{each}" for each in LEARN), "docs/howto/alert.md"]
 WITH_AN_APP += ["docs/reference/views.md", "docs/reference/lake.md"]
 _HOW_TO = (
+    "browser",
     "configs",
     "dead-letters",
     "delete-user",
@@ -50,6 +62,7 @@ SHARED = [
     *(f"docs/reference/{each}.md" for each in ("client", "http", "commands", "registry", "sinks")),
 ]
 RUN = {*WITH_AN_APP, *SHARED}
+_RUNNING = {"python", "bash", "toml", *JAVASCRIPT}
 _SERVERS = {"serve", "run", "demo", "mcp"}
 _STREAM_S = "0.7"
 
@@ -114,7 +127,7 @@ def run_page(page: str, log: Log, gateway: str, places: Mapping[str, str] | None
                 f"{page}:{block.line} shows {block.text!r}, and it prints {printed!r}"
             )
             printed = ""
-        elif block.language in ("python", "bash", "toml") and reason_of(block) is None and block.mark not in ELSEWHERE:
+        elif block.language in _RUNNING and reason_of(block) is None and block.mark not in ELSEWHERE:
             assert not (printed and "/learn/" in page), f"{page} does not show {printed!r}"
             printed = _run_block(block, names, lambda code: _addressed(code, log, gateway, places or {}), gateway)
             if block.shown and printed:
@@ -125,6 +138,10 @@ def run_page(page: str, log: Log, gateway: str, places: Mapping[str, str] | None
 
 
 def _run_block(block: Block, names: dict[str, Any], addressed: Callable[[str], str], gateway: str) -> str:
+    if block.language in JAVASCRIPT:
+        module, elements = module_of(block.language, block.text)
+        run_module(f"{first_of(block)}\n{module}", gateway, elements)
+        return ""
     _run(addressed(first_of(block)), names)
     if block.language == "bash":
         return _run_shell(addressed(block.text), gateway)
@@ -171,6 +188,7 @@ def _addresses(log: Log, gateway: str) -> Iterator[None]:
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Log, str, set[str]]]:
     app = app_of("README.md")
     app.view("delays", "flights", ms.Metrics(by=("carrier", "origin"), values=("dep_delay",)))
+    app.view("pages", app.topic("visits", schema="page STRING"), ms.KeyValue())
     with serving(app, tmp_path_factory.mktemp("views")) as (log, gateway), _addresses(log, gateway):
         yield log, gateway, set(log.topics())
 

@@ -11,6 +11,7 @@ from typing import Final
 import httpx
 import pytest
 
+from tests.house.pages import ROOT, blocks_of
 from tests.support.foreign_programs import ask, node_argv, node_env, npm_directory
 
 SUITE: Final = "@durable-streams/server-conformance-tests@0.3.6"
@@ -46,3 +47,15 @@ def test_its_javascript_client_appends_and_follows(durable: httpx.Client, durabl
     program = Path(__file__).with_name("client.cjs")
     found = ask(node_argv(program, CLIENT), {"url": url}, env=node_env(CLIENT))
     assert found == {"read": [{"n": 1}, {"n": 2}], "followed": [{"n": 1}, {"n": 2}, {"n": 3}]}
+
+
+@pytest.mark.slow
+def test_the_program_of_the_page_appends_and_reads(durable: httpx.Client, durable_topic: str) -> None:
+    [block] = (each for each in blocks_of(ROOT / "docs/howto/durable-streams.md") if each.language == "js")
+    directory, url = npm_directory(CLIENT), f"{durable.base_url}/streams/{durable_topic}/page"
+    text = re.sub(r"http://127\.0\.0\.1:8080/streams/\S+(?=\")", url, block.text)
+    (directory / "page.mjs").write_text(f"{text}\nconsole.log(JSON.stringify(items))\nprocess.exit(0)")
+    done = subprocess.run(
+        ["node", str(directory / "page.mjs")], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ('[{"say":"hello"}]\n', "")

@@ -37,6 +37,22 @@ tests/node/page_session.py runs them for the tests of these pages.
 """
 _BLOCK: Final = re.compile(r"(?:^<!-- run: ([^\n]*) -->\n)?^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _VARIES: Final = re.compile(r'(?<="timestamp_ms":)\d+|(?<=^retry: )\d+', re.MULTILINE)
+_FORMS: Final = tuple(
+    (re.compile(pattern), plain)
+    for pattern, plain in (
+        (r"\b\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"),
+        (r"\b[0-9a-f]{12}\b", "ID"),
+        (r"'[^']*'", "'TEXT'"),
+        (r'(?<=:)"[^"]*"', '"TEXT"'),
+        (r"-?\b\d+(?:\.\d+)?(?:-\d+)?\b", "0"),
+        (r"[\w.-]+/0:0(?:, ?[\w.-]+/0:0)*", "PLACE"),
+        (r"\b(pipeline|view|from) [\w.-]+", r"\1 NAME"),
+        (r"[\w.-]+ (?=was derived)", "NAME "),
+        (r"─+", "─"),
+        (r"\s+", " "),
+    )
+)
+"""What differs from run to run, in the order in which it is made the same."""
 _SHOWN: Final = re.compile(r"\n+((?:    [^\n]*\n|\n(?=\n*    ))+)")
 
 
@@ -74,6 +90,22 @@ def is_as_shown(shown: str, printed: str) -> bool:
     """Whether ``printed`` is as a page shows it, where ``…`` is any text."""
     shown, printed = (_VARIES.sub("0", text.strip()) for text in (shown, printed))
     return re.fullmatch(".*".join(map(re.escape, shown.split("…"))), printed, re.DOTALL) is not None
+
+
+def not_in_form(shown: str, printed: str) -> list[str]:
+    """The lines that a page shows and that ``printed`` lacks: in any order, with other times, numbers, names and keys.
+
+    Of a line with ``…`` that is any text.
+    """
+    forms = [_form(line) for line in printed.splitlines()]
+    patterns = {line: ".*".join(map(re.escape, _form(line).split("…"))) for line in shown.splitlines()}
+    return [line for line, pattern in patterns.items() if not any(re.fullmatch(pattern, form) for form in forms)]
+
+
+def _form(line: str) -> str:
+    for pattern, plain in _FORMS:
+        line = pattern.sub(plain, line)
+    return line.strip()
 
 
 def _shown_after(text: str) -> str:

@@ -12,6 +12,7 @@ import mainstem as ms
 from mainstem.client.log import Log
 from tests.house.pages import ROOT, Block, blocks_of
 from tests.node.page_session import PageSession
+from tests.support.eventually import eventually
 from tests.support.mariadb import MariaDBTestServer
 from tests.support.postgres import PostgresCluster
 
@@ -43,7 +44,7 @@ def run_sql(cluster: PostgresCluster, block: Block) -> None:
 
 
 def test_tables_are_captured_and_a_reader_sees_its_own_commit(cluster: PostgresCluster, tmp_path: Path) -> None:
-    grant, connect, app, read = of_database("docs/reference/postgres.md")
+    grant, connect, app, read, read_again = of_database("docs/reference/postgres.md")
     cluster.execute("CREATE TABLE orders (id bigint PRIMARY KEY, total numeric(12,2))", database="shop")
     cluster.execute("CREATE TABLE customers (id bigint PRIMARY KEY, name text, city text)", database="shop")
     cluster.execute("INSERT INTO customers VALUES (1, 'Ada', 'London')", database="shop")
@@ -64,8 +65,10 @@ def test_tables_are_captured_and_a_reader_sees_its_own_commit(cluster: PostgresC
             names["views"] = None
             answer = views["orders"].get("17", at_least=ms.Position.parse(f"pg:{names['lsn']}"), timeout=TIMEOUT_S)
         assert [row["total"] for row in answer.rows] == ["9.50"]
+        run_sql(cluster, read_again)
         with Log(session.log) as log:
             end = log.end("shop.customers")
+            eventually(lambda: len(list(log.read("shop.orders"))) == 2, "the table is read again")
         assert [row["city"] for row in views["find"].search("ada", at_least=end, timeout=TIMEOUT_S).rows] == ["London"]
 
 

@@ -261,7 +261,7 @@ _PROTOCOL: Final[Mapping[type[MainstemError], ErrorHelp]] = {
         "epoch again.",
     ),
     errors.RemoteError: ErrorHelp(
-        "The log refused a request with an error code for which there is no class here. `name` is Kafka's name of it.",
+        "The log refused a request with an error code that has no class of its own. `name` is Kafka's name of it.",
         "Look up `name` in Kafka's list of error codes. `retriable` says whether the same request may succeed later.",
     ),
 }
@@ -326,8 +326,8 @@ _MACHINE: Final[Mapping[type[MainstemError], ErrorHelp]] = {
     ),
     errors.DirectoryLockedError: ErrorHelp(
         "Another node, a restore or an Apache Kafka has the directory open.",
-        "Stop the other process, or use another directory with `--data`. A lock ends with its process: there is no "
-        "file to remove.",
+        "Stop the other process, or use another directory with `--data`. A lock ends with its process, so no file "
+        "has to be removed.",
     ),
     errors.StorageError: ErrorHelp(
         "The disk is full, read-only or broken, a permission is missing, or a file is not what Mainstem wrote.",

@@ -54,7 +54,8 @@ def test_a_request_waits_for_the_capture_and_is_served_once(shop: Shop) -> None:
     shop.execute(TABLES)
     with shop.capture() as capture:
         capture.caught_up(shop.database)
-    shop.execute("SELECT pg_logical_emit_message(true, %s, 'orders')", (f"{shop.settings().slot}.snapshot",))
+    many = "SELECT pg_logical_emit_message(true, %s, 'orders') FROM generate_series(1, 500)"
+    shop.execute(many, (f"{shop.settings().slot}.snapshot",))  # one transaction: the table is read once
     with shop.capture() as capture:
         capture.caught_up(shop.database)
     count = len(shop.records())

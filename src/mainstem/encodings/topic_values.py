@@ -49,7 +49,7 @@ class Codec:
                 the value is bare.
 
         Raises:
-            InputError: There is no such framing.
+            InputError: The framing is unknown.
         """
         if framing not in FRAMINGS:
             raise InputError(f"unknown framing {framing!r}: use one of {', '.join(FRAMINGS)}")

@@ -163,7 +163,7 @@ class Capture:
             return
         if table is not None:
             self._note(f"table {table} is read again, as asked")
-            self._snapshots.begin_again(table)
+            self._snapshots.ask(table)
 
     def _is_due(self, *, has_more: bool) -> bool:
         """Whether to commit now, between two transactions of the database."""
@@ -178,6 +178,7 @@ class Capture:
 
     def _commit(self, stream: ReplicationStream) -> None:
         had_rows = self._writer.has_rows
+        self._snapshots.begin_asked()
         self._log_writer.commit(self._lsn)
         stream.confirm(self._lsn)
         self._writer.committed()

@@ -29,6 +29,8 @@ _PAUSE_MIN_S: Final = 1.0
 _PAUSE_MAX_S: Final = 10.0
 _STEADY_S: Final = 30.0
 _LOOK_S: Final = 1.0
+_NOTED_MAX: Final = 1_000
+"""Notes that are remembered, so that none comes twice. As requests of others make some, further ones are left out."""
 _MAY_PASS: Final = (UnavailableError, RemoteError, TransactionTimeoutError)
 
 
@@ -114,7 +116,7 @@ class Connector:
         capture.run(self._stopping, again=self._again, on_ready=on_ready)
 
     def _note_once(self, warning: str) -> None:
-        if warning not in self._noted:
+        if warning not in self._noted and len(self._noted) < _NOTED_MAX:
             self._noted.add(warning)
             self._note(warning)
 

@@ -22,7 +22,8 @@ from mainstem.postgres.server.pgoutput import LogicalMessage
 from mainstem.postgres.server.slot import drop
 
 _SUFFIX = ".snapshot"
-_SHOWN_MAX = 200
+_TABLE_BYTES_MAX = 1_024
+"""Two quoted names of PostgreSQL have fewer."""
 
 
 def requested_table(message: LogicalMessage, settings: CaptureSettings) -> TableName | None:
@@ -32,8 +33,9 @@ def requested_table(message: LogicalMessage, settings: CaptureSettings) -> Table
     """
     if message.prefix != settings.slot + _SUFFIX:
         return None
-    text = message.content.decode(errors="replace")[:_SHOWN_MAX].strip()
-    table = TableName.parse(text)
+    if len(message.content) > _TABLE_BYTES_MAX:
+        raise DefinitionError(f"it has {len(message.content)} bytes, and a table's name has fewer")
+    table = TableName.parse(message.content.decode(errors="replace").strip())
     if table not in settings.tables:
         names = ", ".join(map(str, settings.tables))
         raise DefinitionError(f"table {table} is not of capture {settings.name}; its tables are {names}")

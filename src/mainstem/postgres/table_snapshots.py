@@ -58,6 +58,7 @@ class TableSnapshots:
         running = rows_of(connection, "SELECT pg_current_snapshot()::text")[0][0]
         self._seen = SeenXids(SnapshotXids.parse(running))
         self._not_before_s = 0.0
+        self._asked: set[TableName] = set()
         self.is_marked = False
         """Whether the stream is in the transaction of the chunk's mark."""
 
@@ -95,13 +96,21 @@ class TableSnapshots:
         """The stream has come to a message, which may be the chunk's mark. A mark is alone in its transaction."""
         self.is_marked |= message.prefix == MARK and self._chunks.is_busy and message.content == self._chunks.mark
 
-    def begin_again(self, name: TableName) -> None:
-        """Read a table from its first row on, beside the stream. Raises LogUnavailableError.
+    def ask(self, name: TableName) -> None:
+        """Note a request to read a table again. It is served with the next commit, however often it came till then."""
+        self._asked.add(name)
+        self._writer.has_rows = True  # the state
 
-        At the end, keys that the topic has now and the table has not get tombstones.
+    def begin_asked(self) -> None:
+        """Read the tables that were asked for from their first row on, beside the stream. Raises LogUnavailableError.
+
+        It comes before the commit of what the stream has had, so that no request is lost. At the end of a snapshot,
+        keys that the topic has now and the table has not get tombstones.
         """
-        state = self._log_writer.state.tables[str(name)]
-        self._writer.read_again(name, replace(state, began_at=self._log.end(state.topic)))
+        for name in self._asked:
+            state = self._log_writer.state.tables[str(name)]
+            self._writer.read_again(name, replace(state, began_at=self._log.end(state.topic)))
+        self._asked.clear()
 
     def _take_in(self) -> None:
         chunk, window = self._chunks.result(), self._writer.window

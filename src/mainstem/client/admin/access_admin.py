@@ -77,7 +77,7 @@ class AccessAdmin:
             mechanisms: ``SCRAM-SHA-256``, ``SCRAM-SHA-512`` or both; both without it.
 
         Raises:
-            InputError: The name or the password is empty, or there is no such mechanism.
+            InputError: The name or the password is empty, or the mechanism is unknown.
             AuthorizationError: The user may not change users.
             RemoteError: The log refused for another reason.
 
@@ -99,7 +99,7 @@ class AccessAdmin:
         """Remove a user with all its credentials.
 
         Raises:
-            UnknownUserError: There is no such user.
+            UnknownUserError: The log does not know the user.
             AuthorizationError: The user may not change users.
 
         Examples:

@@ -56,7 +56,7 @@ class HistoryPanel:
         except GatewayError as error:
             if self._pipeline is None:
                 raise
-            self._nothing.text = f"There is no history to show. {error.title}: {error.detail}"
+            self._nothing.text = f"The history cannot be shown. {error.title}: {error.detail}"
             return
         series = {each["name"]: each["points"] for each in answer["series"]}
         await self._refresh_marks()

@@ -31,6 +31,7 @@ from mainstem.console.schemas.schema_texts import LINES_MAX, differing_lines, li
 
 _REFRESH_S: Final = 10.0
 _TEXT_CHARS_MAX: Final = 100_000
+_CHANGES_MAX: Final = 1_000
 _REFERRERS_MAX: Final = 20
 _NONE: Final = 0  # no version to compare with
 
@@ -144,8 +145,10 @@ def _show_changes(old: int, new: int, changes: list[tuple[str, str]] | None) -> 
             return
         with ui.element("div").classes("diff") as made:
             made.props('tabindex=0 role=group aria-label="Lines that differ"')
-            for kind, line in changes:
+            for kind, line in changes[:_CHANGES_MAX]:
                 text(line, kind)
+        if len(changes) > _CHANGES_MAX:
+            text(f"The first {count(_CHANGES_MAX)} lines are shown.", "quiet", "p")
 
 
 def _show_version(version: dict[str, Any], lines: list[str], referrers: list[tuple[str, int]]) -> None:

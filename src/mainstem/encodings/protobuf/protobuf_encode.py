@@ -32,7 +32,7 @@ _WIRES: Final = {
 
 
 def encode_messages(arrow_batch: pa.RecordBatch, text: str, frame: bytes) -> pa.Array:
-    """A value for each row (binary), after ``frame``; there is no null in an array or map.
+    """A value for each row (binary), after ``frame``. Arrays and maps hold no nulls.
 
     The frame ends with the message's place in its schema.
     """

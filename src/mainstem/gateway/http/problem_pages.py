@@ -60,7 +60,8 @@ HTTP_HELP: Final = {
     421: ErrorHelp(
         "`Host` has a name that this gateway does not know. It refuses such names, because a foreign page could use "
         "them to reach it.",
-        "Use `localhost` or `127.0.0.1`. A gateway that listens on another address takes every name.",
+        "Use `localhost` or `127.0.0.1`. For the name of a reverse proxy, start the gateway with `--http-name`. A "
+        "gateway that listens on another address takes every name.",
     ),
     431: ErrorHelp(
         "The request's line and headers are too long, or too many: often a long query or many cookies.",

@@ -60,7 +60,7 @@ def _headers(encoder: ValueEncoder | None, count: int) -> pa.Array | None:
     if encoder is None or not encoder.headers:
         return None
     headers = [{"key": name, "value": value} for name, value in encoder.headers]
-    return pa.array([headers] * count, HEADERS)
+    return pa.repeat(pa.scalar(headers, HEADERS), count)
 
 
 def _encoders(topic: str, options: WriteOptions) -> _Encoders:

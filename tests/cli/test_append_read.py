@@ -125,6 +125,19 @@ def test_values_of_an_encoded_topic_are_json_at_the_command(
     assert (refused.code, "column 'a': \"x\" is not INT" in refused.error) == (1, True)
 
 
+def test_a_topic_that_names_schemas_in_headers_gets_them_from_the_command(
+    command: Commands, mainstem_log: Log, mainstem_topic: str
+) -> None:
+    topic = f"{mainstem_topic}-framed"
+    mainstem_log.create_topic(topic, configs={"mainstem.conditional.append": "true"})
+    register_topic(mainstem_log, topic, schema_of("a INT"), (), "avro", None, "header")
+    assert command.run("append", topic, '{"a": 1}', "--header", "x=y").code == 0
+    assert command.run("append", topic, '{"a": 2}', "--expect-end", "1").code == 0
+    names = [[name for name, _ in record.headers] for record in mainstem_log.read(topic)]
+    assert names == [["x", "__value_schema_id"], ["__value_schema_id", "mainstem-expect-end"]]
+    assert command.run("read", topic).out == '0:0\t(null)\t{"a":1}\n0:1\t(null)\t{"a":2}\n'
+
+
 def test_encoded_keys_are_text_at_the_command(command: Commands, mainstem_log: Log, mainstem_topic: str) -> None:
     register_topic(mainstem_log, mainstem_topic, schema_of("a INT"), ("a",), None, "avro")
     for a in (1, 2):

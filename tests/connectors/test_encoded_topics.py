@@ -57,6 +57,17 @@ def test_a_file_is_loaded_by_the_topics_schema(mainstem_log: Log, tmp_path: Path
     assert {schema_id_of(record.value or b"")[0] for record in records} == {stored.id}
 
 
+def test_rows_name_their_schema_in_a_header_where_the_topic_says_so(mainstem_log: Log, tmp_path: Path) -> None:
+    topic, codec = f"orders-{uuid.uuid4()}", Codec(mainstem_log)
+    mainstem_log.create_topic(topic, partitions=3)
+    columns = schema_of("id INT, name STRING, fare DOUBLE")
+    register_topic(mainstem_log, topic, columns, ("id",), "avro", None, "header")
+    load(mainstem_log, written(tmp_path, "jsonl"), topic)
+    records = list(mainstem_log.read(topic))
+    assert sorted((codec.decode(record) for record in records), key=lambda row: row["id"]) == ROWS
+    assert [[name for name, _ in record.headers] for record in records] == [["__value_schema_id"]] * 2
+
+
 def test_keys_are_encoded_too(mainstem_log: Log, tmp_path: Path) -> None:
     topic, codec = topic_of(mainstem_log, "avro", "avro"), Codec(mainstem_log)
     load(mainstem_log, written(tmp_path, "jsonl"), topic)

@@ -13,7 +13,7 @@ from mainstem.client.values import value_bytes
 from mainstem.encodings.frames import schema_id_of
 from mainstem.encodings.registration import register_topic
 from mainstem.encodings.topic_values import Codec
-from mainstem.errors import SchemaError
+from mainstem.errors import InputError, SchemaError
 from mainstem.registry.registry import Registry
 from mainstem.registry.requests import LATEST
 from mainstem.schema.infer import schema_of
@@ -80,6 +80,21 @@ def test_a_value_names_the_schema_that_is_registered_for_its_topic(mainstem_log:
     latest = Registry(mainstem_log).version(f"{topic}-value", LATEST)
     assert value is not None
     assert schema_id_of(value) == (latest.id, 5)
+
+
+def test_values_are_framed_as_the_topic_says(mainstem_log: Log, encoding: str) -> None:
+    topic = topic_of(mainstem_log, FLAT, encoding)
+    register_topic(mainstem_log, topic, schema_of(FLAT), (), encoding, None, "header")
+    codec, headers = Codec(mainstem_log), list[tuple[str, bytes | None]]()
+    value = codec.encode(topic, ROW, headers)
+    guid = uuid.UUID(Registry(mainstem_log).version(f"{topic}-value", LATEST).content.guid)
+    assert [(name, (header or b"")[:17]) for name, header in headers] == [("__value_schema_id", b"\x01" + guid.bytes)]
+    mainstem_log.append_many(topic, [NewRecord(value, headers=headers)])
+    assert kept(mainstem_log, topic) == [ROW]
+    with pytest.raises(InputError, match=f"topic {topic}: its values name their schema in a header of the record"):
+        codec.encode(topic, ROW)
+    with_id = Codec(mainstem_log, framing="id").encode(topic, ROW)
+    assert schema_id_of(with_id or b"")[0] is not None
 
 
 def test_a_global_id_in_the_header_is_read(mainstem_log: Log, encoding: str) -> None:

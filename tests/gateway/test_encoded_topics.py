@@ -47,6 +47,21 @@ def test_what_is_appended_is_encoded_in_the_log_and_json_in_the_answer(
     assert [record["value"] for record in answer["records"]] == [*ROWS, None]
 
 
+def test_an_append_to_a_topic_that_names_schemas_in_headers_adds_one(api: httpx.Client, session_log: Log) -> None:
+    topic = f"orders-{uuid.uuid4()}"
+    session_log.create_topic(topic, configs={"mainstem.idempotency.window.ms": "60000"})
+    register_topic(session_log, topic, schema_of("id INT, name STRING"), (), "avro", None, "header")
+    records = [{"value": ROWS[0], "headers": {"a": "b"}}, {"value": None, "key": "k"}]
+    assert api.post(f"/topics/{topic}/records", json={"records": records}).status_code == 201
+    one = api.post(f"/topics/{topic}/records", json={"records": records[:1]}, headers={"Idempotency-Key": "first"})
+    assert one.status_code == 201
+    names = [[name for name, _ in record.headers] for record in session_log.read(topic)]
+    assert names[:2] == [["a", "__value_schema_id"], []]
+    assert names[2][:2] == ["a", "__value_schema_id"]
+    answer = api.get(f"/topics/{topic}/records").json()
+    assert [record["value"] for record in answer["records"]] == [ROWS[0], None, ROWS[0]]
+
+
 def test_a_stream_shows_json_of_old_and_new_records(api: httpx.Client, session_log: Log, topic: str) -> None:
     appended(api, topic, ROWS[0])
     with api.stream("GET", f"/topics/{topic}/stream?from=earliest") as stream:

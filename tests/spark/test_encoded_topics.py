@@ -68,6 +68,27 @@ def test_a_pipeline_reads_and_writes_encoded_topics(world: Flights, encoding: En
     assert registered.encoding == encoding
 
 
+def test_a_pipeline_names_schemas_in_headers_where_its_topic_says_so(world: Flights) -> None:
+    source = world.app.topic(f"{world.prefix}.in", DDL, "id", encoding="avro", framing="header")
+    copies = world.app.topic(f"{world.prefix}.copies", None, "id", encoding="protobuf", framing="header")
+    others = world.app.topic(f"{world.prefix}.others", None, "id", encoding="avro", framing="guid")
+    copy = f"{world.prefix}.copy"
+    world.app.pipeline(source, into=(copies, others), name=copy)(lambda orders: (orders.drop("_key"),) * 2)
+    deploy(world.app, world.log)
+    headers: list[tuple[str, bytes | None]] = []
+    codec = Codec(world.log)
+    value = codec.encode(source.name, ROW, headers)
+    world.log.append_many(source.name, [NewRecord(value, key=ROW["id"], headers=headers)])
+    world.run_once()
+    for topic, has_header in ((copies, True), (others, False)):
+        [record] = world.log.read(topic.name)
+        guid = uuid.UUID(Registry(world.log).version(f"{topic.name}-value", LATEST).content.guid)
+        frame = dict(record.headers)["__value_schema_id"] if has_header else record.value
+        assert (frame or b"")[:17] == b"\x01" + guid.bytes
+        assert codec.decode(record) == ROW
+    assert verify(world, copy).is_equal
+
+
 def test_values_that_cannot_be_read_are_dead_letters_with_the_reason(world: Flights) -> None:
     source = world.app.topic(f"{world.prefix}.in", DDL, encoding="avro")
     into = f"{world.prefix}.copies"
@@ -132,6 +153,17 @@ def test_what_cannot_be_encoded_is_refused_by_its_line(world: Flights, ddl: str,
 
     with pytest.raises(DefinitionError, match=rf"test_encoded_topics.py:\d+: .*{reason}"):
         declare()
+
+
+@pytest.mark.parametrize(
+    ("encoding", "framing", "reason"),
+    [("avro", "long", "unknown framing 'long' of topic .*use one of id, guid, header"), (None, "guid", "no encoding")],
+)
+def test_a_framing_that_is_none_is_refused_by_its_line(
+    world: Flights, encoding: Any, framing: Any, reason: str
+) -> None:
+    with pytest.raises(DefinitionError, match=rf"test_encoded_topics.py:\d+: .*{reason}"):
+        world.app.topic(f"{world.prefix}.in", "a INT", encoding=encoding, framing=framing)
 
 
 def test_a_row_that_protobuf_has_no_form_of_is_a_dead_letter_with_the_column(world: Flights) -> None:

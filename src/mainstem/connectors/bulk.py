@@ -16,7 +16,7 @@ import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -41,11 +41,17 @@ _BATCHES_IN_FLIGHT_MAX = 4
 
 @dataclass(frozen=True, slots=True)
 class RecordFields:
-    """The fields of records beside key and value, as columns of the same length; ``partitions``: each one's target."""
+    """The fields of records beside key and value, as columns of the same length; ``partitions``: each one's target.
 
-    timestamps_ms: pa.Array
-    headers: pa.Array
-    partitions: Any
+    None: now, no headers, and a partition by the key.
+    """
+
+    timestamps_ms: pa.Array | None = None
+    headers: pa.Array | None = None
+    partitions: Any = None
+
+
+NO_FIELDS: Final = RecordFields()
 
 
 class BulkAppender:
@@ -64,9 +70,10 @@ class BulkAppender:
         identity = self._lanes[0].run(init_producer_id).result() if transaction is None else transaction.identity
         self._stamps = BatchStamps(identity, is_transactional=transaction is not None)
 
-    def append(self, keys: pa.Array | None, values: pa.Array, fields: RecordFields | None = None) -> None:
+    def append(self, keys: pa.Array | None, values: pa.Array, fields: RecordFields = NO_FIELDS) -> None:
         """Send rows on their way; returns when a lane has room. Raises what an earlier send failed with."""
-        split = self._split(keys, len(values)) if fields is None else self._by_partition(fields.partitions)
+        placed = fields.partitions
+        split = self._split(keys, len(values)) if placed is None else self._by_partition(placed)
         if self._transaction is not None:
             self._join(self._transaction, [number for number, chosen in split if len(chosen)])
         now_ms = time.time_ns() // 1_000_000
@@ -76,8 +83,8 @@ class BulkAppender:
             batches = encode(
                 part_keys,
                 values.take(chosen),
-                timestamps_ms=now_ms if fields is None else fields.timestamps_ms.take(chosen),
-                headers=None if fields is None else fields.headers.take(chosen),
+                timestamps_ms=now_ms if fields.timestamps_ms is None else fields.timestamps_ms.take(chosen),
+                headers=None if fields.headers is None else fields.headers.take(chosen),
                 compression=Compression.LZ4,
                 max_batch_bytes=self._batch_bytes,
                 producer=self._stamps.next_stamp(tp),

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mainstem.connectors.bulk import RecordFields
 from mainstem.connectors.find_files import FORMATS, find_files
 from mainstem.connectors.load_progress import ResumableLoad, load_identity
 from mainstem.connectors.loads import Loaded, LoadOptions, LoadProgress
@@ -126,10 +127,11 @@ def _with_file(done: Loaded, target: ResumableLoad, encoded: Iterator[EncodedRow
 
 def _append_new(target: ResumableLoad, rows: EncodedRows, skipped: int) -> None:
     """Append the rows after the first ``skipped``, which an earlier run has loaded."""
-    if skipped <= 0:
-        target.append(rows.keys, rows.values)
-    elif skipped < len(rows.values):
-        target.append(None if rows.keys is None else rows.keys.slice(skipped), rows.values.slice(skipped))
+    if skipped < len(rows.values):
+        keys, headers = (
+            None if column is None else column.slice(max(0, skipped)) for column in (rows.keys, rows.headers)
+        )
+        target.append(keys, rows.values.slice(max(0, skipped)), RecordFields(headers=headers))
 
 
 def open_rows(path: Path, options: LoadOptions, rungs: dict[str, int] | None = None) -> RowsFile:
@@ -166,12 +168,15 @@ def _with_schemas(
     from mainstem.encodings.encoders import encoder_of, key_encoder_of
     from mainstem.encodings.json_values import encoded_values
 
-    encoder = None if topic.encoding is None else encoder_of(log, topic.topic, topic.schema, topic.encoding)
+    encoder = None
+    if topic.encoding is not None:
+        encoder = encoder_of(log, topic.topic, topic.schema, topic.encoding, framing=topic.framing)
     keys = None
     if topic.key_encoding is not None and key:
         columns = TopicSchema(tuple(map(topic.schema.column, key)))
         keys = key_encoder_of(log, topic.topic, columns, topic.key_encoding)
     for rows in encoded:
         if encoder is not None:
-            rows = rows._replace(values=encoded_values(rows.values, encoder))
+            headers = encoder.headers_column(len(rows.values))
+            rows = rows._replace(values=encoded_values(rows.values, encoder), headers=headers)
         yield rows if keys is None or rows.keys is None else rows._replace(keys=keys.encode_texts(rows.keys))

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mainstem.client.wire.admin.groups import committed_entries
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.produce.transactions import TransactionalProducer
-from mainstem.connectors.bulk import BulkAppender, RecordFields
+from mainstem.connectors.bulk import NO_FIELDS, BulkAppender, RecordFields
 from mainstem.errors import InputError, LogUnavailableError, MainstemError
 from mainstem.model import LOAD_GROUP_PREFIX, Position
 
@@ -92,7 +92,7 @@ class ResumableLoad:
         self._bytes = 0
         self._began_s = time.monotonic()
 
-    def append(self, keys: pa.Array | None, values: pa.Array, fields: RecordFields | None = None) -> None:
+    def append(self, keys: pa.Array | None, values: pa.Array, fields: RecordFields = NO_FIELDS) -> None:
         """Send the next rows on their way; commits those before when they have become many.
 
         Raises what an earlier send failed with, ProducerFencedError, TransactionTimeoutError.

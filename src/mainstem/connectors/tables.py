@@ -32,6 +32,7 @@ class EncodedRows(NamedTuple):
     values: pa.Array
     bytes_read: int
     bytes_total: int
+    headers: pa.Array | None = None
 
 
 class Reading(Protocol):

@@ -10,13 +10,14 @@ import contextlib
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mainstem.client.log import Log
+from mainstem.client.records import HeadersLike, encoded_headers
 from mainstem.client.values import key_bytes, value_bytes
 from mainstem.errors import AuthorizationError, SchemaError
 from mainstem.extras import naming_the_extra
-from mainstem.model import Record
+from mainstem.model import Headers, Record
 from mainstem.schema.topic_schemas import KnownSchemas
 from mainstem.schemas_topic.frames import KEY_HEADER, VALUE_HEADER
 
@@ -24,6 +25,17 @@ if TYPE_CHECKING:
     from mainstem.encodings.topic_values import Codec
 
 _FRAMES: Final = (b"\x00", b"\x01")
+
+
+class EncodedValues(NamedTuple):
+    """Values as a topic has them, and the headers that each record with one of them needs."""
+
+    values: list[Any]
+    headers: Headers = ()
+
+    def headers_of(self, value: Any, own: HeadersLike) -> Headers:
+        """The headers of a record with ``value``: its own and these; a tombstone needs none."""
+        return encoded_headers(own) + (self.headers if value is not None else ())
 
 
 class EncodedRecords:
@@ -44,11 +56,13 @@ class EncodedRecords:
                 record = replace(record, value=self._codec.json_text(record))
         return record
 
-    def encoded(self, topic: str, values: Sequence[Any]) -> list[Any]:
+    def encoded(self, topic: str, values: Sequence[Any]) -> EncodedValues:
         """Values as the topic has them. Raises SchemaError for one that does not fit its columns."""
         if self._encodings(topic)[1] is None:
-            return list(values)
-        return list(self._codec.encode_many(topic, [value_bytes(value) for value in values]))
+            return EncodedValues(list(values))
+        headers: list[tuple[str, bytes | None]] = []
+        encoded = self._codec.encode_many(topic, [value_bytes(value) for value in values], headers)
+        return EncodedValues(list(encoded), tuple(headers))
 
     def encoded_keys(self, topic: str, keys: Sequence[Any]) -> list[Any]:
         """Keys as the topic has them. Raises SchemaError for one that does not fit its columns."""

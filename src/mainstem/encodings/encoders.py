@@ -33,8 +33,6 @@ from mainstem.schema.avro import AvroType, parse_avro
 from mainstem.schema.types import TopicSchema
 from mainstem.schemas_topic.records import StoredSchema
 
-FRAMINGS: Final = ("id", "guid", "header")
-"""A value begins with a zero and the schema's id, or with a one and its global id; or the global id is in a header."""
 _TYPES: Final = MappingProxyType({"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"})
 
 
@@ -54,7 +52,7 @@ def encoder_of(
 ) -> ValueEncoder:
     """The encoder of a topic's values; it registers their schema if it is new.
 
-    ``subject`` is ``TOPIC-value`` by default. ``framing`` is one of ``FRAMINGS``.
+    ``subject`` is ``TOPIC-value`` by default. ``framing`` is one of ``types.FRAMINGS``.
 
     Raises SchemaError when the registry refuses the schema, DefinitionError for columns without a form in the encoding.
     """

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from mainstem.client.log import Log
 from mainstem.schema.topic_schemas import RegisteredSchema, register
-from mainstem.schema.types import TopicSchema
+from mainstem.schema.types import FRAMINGS, TopicSchema
 
 
 def register_topic(
@@ -22,6 +22,7 @@ def register_topic(
     key: Sequence[str] = (),
     encoding: str | None = None,
     key_encoding: str | None = None,
+    framing: str = FRAMINGS[0],
 ) -> RegisteredSchema:
     """Register a topic's columns, and its schema where it is encoded. Raises SchemaError, DefinitionError."""
     if encoding is not None:
@@ -34,4 +35,4 @@ def register_topic(
             schema.column(name)
         if not is_of_another_writer(log, topic, schema):
             encoder_of(log, topic, schema, encoding)
-    return register(log, topic, schema, key, encoding, key_encoding)
+    return register(log, topic, schema, key, encoding, key_encoding, framing)

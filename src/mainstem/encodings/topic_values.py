@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
 from mainstem.client.log import Log
 from mainstem.client.values import key_bytes, value_bytes
 from mainstem.clock import Clock
-from mainstem.encodings.encoders import FRAMINGS, encoder_of, key_encoder_of
+from mainstem.encodings.encoders import encoder_of, key_encoder_of
 from mainstem.encodings.frames import header_frame
 from mainstem.encodings.json_values import JsonValues, encoded_values, json_values, numbered
 from mainstem.encodings.key_decoder import KeyDecoder
@@ -30,15 +30,14 @@ from mainstem.errors import InputError, SchemaError
 from mainstem.model import Record
 from mainstem.registry.registry import registry_of
 from mainstem.schema.topic_schemas import KnownSchemas, RegisteredSchema
+from mainstem.schema.types import FRAMINGS, Framing
 from mainstem.schemas_topic.frames import KEY_HEADER
 
 
 class Codec:
     """Encodes and decodes the keys and values of a log's topics. The module's docstring has the contract."""
 
-    def __init__(
-        self, log: Log, clock: Clock | None = None, *, framing: Literal["id", "guid", "header"] = "id"
-    ) -> None:
+    def __init__(self, log: Log, clock: Clock | None = None, *, framing: Framing | None = None) -> None:
         """Connect to nothing yet.
 
         Args:
@@ -46,12 +45,12 @@ class Codec:
             clock: The time; tests give one of their own.
             framing: ``id``: values begin with a zero and the schema's id. ``guid``: they begin with a one and the
                 schema's global id (16 bytes). ``header``: the global id is in the header ``__value_schema_id``, and
-                the value is bare.
+                the value is bare. Without it, each topic's own.
 
         Raises:
             InputError: The framing is unknown.
         """
-        if framing not in FRAMINGS:
+        if framing is not None and framing not in FRAMINGS:
             raise InputError(f"unknown framing {framing!r}: use one of {', '.join(FRAMINGS)}")
         self._log, self._framing = log, framing
         self._topics = KnownSchemas(log, clock)
@@ -76,7 +75,7 @@ class Codec:
         Args:
             topic: The topic.
             value: What ``Log.append`` takes as a JSON object; None for a tombstone.
-            headers: The headers of the record, for ``framing="header"``, which adds one.
+            headers: The headers of the record, for the framing ``header``, which adds one.
 
         Returns:
             The bytes to append; None for a tombstone.
@@ -103,7 +102,7 @@ class Codec:
         Args:
             topic: The topic.
             values: JSON objects as bytes; None for a tombstone.
-            headers: The headers that all these records have, for ``framing="header"``, which adds one.
+            headers: The headers that all these records have, for the framing ``header``, which adds one.
 
         Returns:
             The bytes to append, in the same order.
@@ -119,9 +118,12 @@ class Codec:
         known = self._topics.schema(topic)
         if known is None or known.encoding is None:
             return values
-        if self._framing == "header" and headers is None:
-            raise InputError('framing "header" adds a header to the record: give encode a list as headers=')
         encoder = self._encoder(known)
+        if encoder.headers and headers is None:
+            raise InputError(
+                f"topic {topic}: its values name their schema in a header of the record: give encode a list as "
+                "headers=, and append the record with these headers"
+            )
         _refuse_other_fields(known, values)
         try:
             found: list[bytes | None] = encoded_values(pa.array(values, pa.binary()), encoder).to_pylist()
@@ -253,7 +255,8 @@ class Codec:
         with self._lock:
             encoder = self._encoders.get(known)
         if encoder is None:
-            encoder = encoder_of(self._log, known.topic, known.schema, known.encoding, framing=self._framing)
+            framing = self._framing or known.framing
+            encoder = encoder_of(self._log, known.topic, known.schema, known.encoding, framing=framing)
             with self._lock:
                 self._encoders[known] = encoder
         return encoder

@@ -17,6 +17,7 @@ from mainstem.encodings.protobuf.protobuf_encode import encode_messages
 from mainstem.encodings.protobuf.protobuf_messages import FIRST_MESSAGE
 from mainstem.encodings.protobuf.protobuf_nulls import RefusedRows, inner_nulls
 from mainstem.errors import SchemaError
+from mainstem.record.arrow_source import HEADERS
 from mainstem.schema.arrow_json import json_objects
 from mainstem.schema.avro import parse_avro
 from mainstem.schema.json_columns import JsonField, decode
@@ -45,6 +46,13 @@ class ValueEncoder:
     def headers(self) -> tuple[tuple[str, bytes], ...]:
         """The headers of each record with a value: the frame, where it is not in the value."""
         return ((VALUE_HEADER, self._frame),) if self.in_header else ()
+
+    def headers_column(self, count: int) -> pa.Array | None:
+        """The headers of ``count`` records with values, equal for all; None where they need none."""
+        if not self.in_header:
+            return None
+        headers = [{"key": name, "value": value} for name, value in self.headers]
+        return pa.repeat(pa.scalar(headers, HEADERS), count)
 
     @property
     def _frame(self) -> bytes:

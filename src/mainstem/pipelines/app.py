@@ -28,7 +28,7 @@ from mainstem.pipelines.definitions import (
     View,
 )
 from mainstem.pipelines.kinds import KINDS, SINKS, Kind, Sink
-from mainstem.schema.types import ENCODINGS, Encoding
+from mainstem.schema.types import ENCODINGS, FRAMINGS, Encoding, Framing
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 Key = str | Sequence[str] | None
@@ -67,7 +67,7 @@ class App:
         """Every view by its name."""
         return MappingProxyType(self._views)
 
-    def topic(
+    def topic(  # noqa: PLR0913 - a topic has these properties
         self,
         name: str,
         schema: Any = None,
@@ -78,6 +78,7 @@ class App:
         configs: Mapping[str, str] | None = None,
         encoding: Encoding | None = None,
         key_encoding: Encoding | None = None,
+        framing: Framing = "id",
     ) -> Topic:
         """Declare a topic.
 
@@ -91,6 +92,8 @@ class App:
             encoding: ``"avro"``, ``"json-schema"`` or ``"protobuf"`` for values that begin with the id of a schema, as
                 Confluent's serializers write them. The schema is made of the columns. Without it values are plain JSON.
             key_encoding: The same for keys, which are text without it.
+            framing: Where encoded values name their schema: ``"id"`` in front, by its id; ``"guid"`` in front, by its
+                global id; ``"header"`` in the record's header ``__value_schema_id``, and the value is bare.
 
         Raises:
             DefinitionError: The name is taken, or an argument is invalid. The error names the line of your file.
@@ -101,7 +104,7 @@ class App:
         """
         settings = MappingProxyType(dict(configs or {}))
         topic = Topic(
-            name, schema, _key_columns(key), partitions, compacted, settings, _caller(), encoding, key_encoding
+            name, schema, _key_columns(key), partitions, compacted, settings, _caller(), encoding, key_encoding, framing
         )
         return self._add_topic(topic)
 
@@ -342,6 +345,15 @@ class App:
                     f"{topic.where}: unknown {word} {encoding!r} of topic {topic.name}: use one of "
                     f"{', '.join(ENCODINGS)}, or leave it out for plain {'JSON' if word == 'encoding' else 'text'}"
                 )
+        if topic.framing not in FRAMINGS:
+            raise DefinitionError(
+                f"{topic.where}: unknown framing {topic.framing!r} of topic {topic.name}: use one of "
+                f"{', '.join(FRAMINGS)}"
+            )
+        if topic.framing != FRAMINGS[0] and topic.encoding is None:
+            raise DefinitionError(
+                f"{topic.where}: topic {topic.name} has a framing but no encoding: values of plain JSON name no schema"
+            )
         self._topics[topic.name] = topic
         return topic
 

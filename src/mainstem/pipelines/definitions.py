@@ -15,7 +15,7 @@ from mainstem.client.dead_letter_headers import pipeline_topic, view_topic
 from mainstem.errors import DefinitionError, InputError
 from mainstem.model import OnDamaged, is_topic_name
 from mainstem.pipelines.kinds import Kind
-from mainstem.schema.types import ENCODINGS
+from mainstem.schema.types import ENCODINGS, FRAMINGS
 
 Envelope: TypeAlias = Literal["row", "debezium"]
 ENVELOPES: Final[tuple[str, ...]] = get_args(Envelope)
@@ -43,6 +43,7 @@ class Topic:
     ``schema`` is what the user gave: a dataclass, a pydantic model, a DDL string, or None when the topic's registered
     schema shall be used. ``key`` are the key's columns; none means records without a key.
     ``encoding`` is the form of its values, None for plain JSON, ``key_encoding`` that of its keys, None for text.
+    ``framing`` says where its values name their schema.
     ``stands_for`` is the topic that it will be compared
     with, while a new version of a pipeline derives into it.
     """
@@ -56,6 +57,7 @@ class Topic:
     where: str = field(default="", compare=False)
     encoding: str | None = None
     key_encoding: str | None = None
+    framing: str = FRAMINGS[0]
     stands_for: str = ""
     captured: bool = False
     """Whether a capture makes it, and knows its columns and key from the database."""

@@ -55,7 +55,7 @@ def deploy(app: App, log: Log) -> None:
     for name, schema in schemas.items():
         topic = app.topics[name]
         try:
-            register_topic(log, name, schema, topic.key, topic.encoding, topic.key_encoding)
+            register_topic(log, name, schema, topic.key, topic.encoding, topic.key_encoding, topic.framing)
         except SchemaError as error:
             raise DefinitionError(f"{topic.where}: {error}") from error
     _drop_progress_of_former_pipelines(app, log)

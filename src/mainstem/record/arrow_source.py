@@ -6,13 +6,15 @@ addresses are valid as long as the ``Fields`` that carry them, which keep the ar
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from mainstem.errors import InputError
 
+HEADERS: Final = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
+"""The type of a column of records' headers."""
 _TEXT_OR_BYTES = (
     pa.types.is_binary,
     pa.types.is_string,

@@ -1,8 +1,8 @@
 """The schemas of all topics, kept in a compacted topic of the log itself: ``__mainstem_schemas``.
 
 Key = the topic's name, value = ``{"columns": [{"name", "type", "nullable"}], "key": [column, …], "version": n}`` and,
-where there is one, ``"ddl"``, ``"encoding"`` and ``"key_encoding"``. The latest record of a topic is its schema;
-versions count up from 1.
+where there is one, ``"ddl"``, ``"encoding"``, ``"key_encoding"`` and ``"framing"``. The latest record of a topic is its
+schema; versions count up from 1.
 It works on any Kafka-protocol log. Functions; as thread-safe as the log they are given.
 """
 
@@ -18,7 +18,7 @@ from mainstem.client.log import Log
 from mainstem.clock import Clock, SystemClock
 from mainstem.errors import SchemaError, UnknownTopicError
 from mainstem.model import Record
-from mainstem.schema.types import ENCODINGS, TopicSchema
+from mainstem.schema.types import ENCODINGS, FRAMINGS, TopicSchema
 
 SCHEMAS_TOPIC: Final = "__mainstem_schemas"
 SYSTEM_TOPIC_CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20)}
@@ -33,7 +33,7 @@ class RegisteredSchema:
     """A topic's schema as registered, with the columns that make its key.
 
     ``encoding``: the form of its values, one of ``types.ENCODINGS``; None for plain JSON. ``key_encoding``: that of its
-    keys; None for text.
+    keys; None for text. ``framing``: where its values name their schema, one of ``types.FRAMINGS``.
     """
 
     topic: str
@@ -42,6 +42,7 @@ class RegisteredSchema:
     version: int
     encoding: str | None = None
     key_encoding: str | None = None
+    framing: str = FRAMINGS[0]
 
     @property
     def key_columns(self) -> TopicSchema | None:
@@ -56,6 +57,7 @@ def register(
     key: Sequence[str] = (),
     encoding: str | None = None,
     key_encoding: str | None = None,
+    framing: str = FRAMINGS[0],
 ) -> RegisteredSchema:
     """Make ``schema`` the topic's schema; what is registered already is left alone.
 
@@ -65,7 +67,7 @@ def register(
         schema.column(name)
     known = lookup(log, topic)
     version = 1 if known is None else known.version + 1
-    registered = RegisteredSchema(topic, schema, tuple(key), version, encoding, key_encoding)
+    registered = RegisteredSchema(topic, schema, tuple(key), version, encoding, key_encoding, framing)
     if known is not None and replace(registered, version=known.version) == known:
         return known
     value = {**schema.to_json(), "key": list(key), "version": registered.version}
@@ -73,6 +75,8 @@ def register(
         value["encoding"] = encoding
     if key_encoding is not None:
         value["key_encoding"] = key_encoding
+    if framing != FRAMINGS[0]:
+        value["framing"] = framing
     _create_topic(log)
     log.append(SCHEMAS_TOPIC, value, key=topic)
     return registered
@@ -129,7 +133,10 @@ def _read(topic: str, value: bytes) -> RegisteredSchema:
         for encoding in encodings:
             if encoding is not None and encoding not in ENCODINGS:
                 raise SchemaError(f"unknown encoding {encoding!r}; use a newer release")
+        framing = document.get("framing", FRAMINGS[0])
+        if framing not in FRAMINGS:
+            raise SchemaError(f"unknown framing {framing!r}; use a newer release")
         schema = TopicSchema.from_json(document)
-        return RegisteredSchema(topic, schema, key, int(document.get("version", 1)), *encodings)
+        return RegisteredSchema(topic, schema, key, int(document.get("version", 1)), *encodings, framing)
     except (ValueError, TypeError, AttributeError, SchemaError, OverflowError, RecursionError) as error:
         raise SchemaError(f"the schema registered for topic {topic!r} cannot be read: {error}") from error

@@ -144,7 +144,7 @@ class Runner:
         for query in queries:
             for name, schema in query.schemas.items():
                 topic = self._app.topics[name]
-                register_topic(log, name, schema, topic.key, topic.encoding, topic.key_encoding)
+                register_topic(log, name, schema, topic.key, topic.encoding, topic.key_encoding, topic.framing)
         self._schemas = schemas
         return to_rebuild
 

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from mainstem.client.append.append_options import AppendOptions
     from mainstem.client.log import Log
     from mainstem.client.records import NewRecord
-    from mainstem.model import Position
+    from mainstem.encodings.encoded_records import EncodedValues
+    from mainstem.model import Headers, Position
+
+    _AsStored = Callable[[Sequence[bytes | None]], EncodedValues]
+    _Stored = tuple[bytes | None, Headers]
 
 _BLOCK_BYTES: Final = 1 << 20
 
@@ -74,9 +78,10 @@ def append(  # noqa: PLR0913 - a command's options are its parameters
     has_lines = value is None and not tombstone
     blocks = _lines() if has_lines else [[None if value is None else value.encode()]]
     with connect(bootstrap) as log:
-        values = _ready(log, topic, blocks, validate=validate, has_lines=has_lines)
+        stored_as = _as_stored(log, topic, validate=validate)
+        values = _ready(stored_as, blocks, headers, has_lines=has_lines)
         stored = encoded_records(log).encoded_key(topic, key)
-        counted = _Counted(NewRecord(one, stored, headers, partition) for one in values)
+        counted = _Counted(NewRecord(one, stored, added, partition) for one, added in values)
         position = log.append_many(topic, counted)
     _show(topic, counted.records, position, as_json=json)
 
@@ -98,34 +103,39 @@ def _append_with_options(
     if record.value is None and not wanted.tombstone:
         raise InputError("conditions and idempotency keys are for one record: give a VALUE, or --tombstone")
     with connect(bootstrap) as log:
-        [value] = _as_stored(log, topic, validate=wanted.validate)([record.value])
+        encoded = _as_stored(log, topic, validate=wanted.validate)([record.value])
+        [value] = encoded.values
         key = encoded_records(log).encoded_key(topic, record.key)
-        position = log.append(topic, value, key=key, headers=record.headers, partition=record.partition, **options)
+        headers = encoded.headers_of(value, record.headers)
+        position = log.append(topic, value, key=key, headers=headers, partition=record.partition, **options)
     _show(topic, 1, position, as_json=wanted.json)
 
 
 def _ready(
-    log: Log, topic: str, blocks: Iterable[Sequence[bytes | None]], *, validate: bool, has_lines: bool
-) -> Iterator[bytes | None]:
-    """The values as the topic has them: of an encoded topic, JSON objects in its encoding.
+    as_stored: _AsStored, blocks: Iterable[Sequence[bytes | None]], headers: Headers, *, has_lines: bool
+) -> Iterator[_Stored]:
+    """The values as the topic has them, with their records' headers: of an encoded topic, JSON in its encoding.
 
     Lines are sent as they come, so those before a wrong one may be appended. Raises SchemaError with the line's number.
     """
-    as_stored = _as_stored(log, topic, validate=validate)
     lines_before = 0
     for block in blocks:
         try:
-            values = as_stored(block)
+            stored = _with_headers(as_stored(block), headers)
         except SchemaError:
             if not has_lines:
                 raise
-            yield from _line_by_line(as_stored, block, lines_before)
+            yield from _line_by_line(as_stored, block, headers, lines_before)
         else:
-            yield from values
+            yield from stored
         lines_before += len(block)
 
 
-def _as_stored(log: Log, topic: str, *, validate: bool) -> Callable[[Sequence[bytes | None]], Sequence[bytes | None]]:
+def _with_headers(encoded: EncodedValues, own: Headers) -> list[_Stored]:
+    return [(value, encoded.headers_of(value, own)) for value in encoded.values]
+
+
+def _as_stored(log: Log, topic: str, *, validate: bool) -> _AsStored:
     from mainstem.encodings.encoded_records import encoded_records
 
     records = encoded_records(log)
@@ -135,7 +145,7 @@ def _as_stored(log: Log, topic: str, *, validate: bool) -> Callable[[Sequence[by
 
     validator = Validator(log)
 
-    def checked(values: Sequence[bytes | None]) -> Sequence[bytes | None]:
+    def checked(values: Sequence[bytes | None]) -> EncodedValues:
         for value in values:
             validator.require(topic, value)
         return records.encoded(topic, values)
@@ -144,14 +154,12 @@ def _as_stored(log: Log, topic: str, *, validate: bool) -> Callable[[Sequence[by
 
 
 def _line_by_line(
-    as_stored: Callable[[Sequence[bytes | None]], Sequence[bytes | None]],
-    lines: Sequence[bytes | None],
-    lines_before: int,
-) -> Iterator[bytes | None]:
+    as_stored: _AsStored, lines: Sequence[bytes | None], headers: Headers, lines_before: int
+) -> Iterator[_Stored]:
     """The lines before the wrong one; then SchemaError with its number."""
     for number, line in enumerate(lines, lines_before + 1):
         try:
-            yield from as_stored([line])
+            yield from _with_headers(as_stored([line]), headers)
         except SchemaError as error:
             before = "; the lines before it may have been appended" if number > 1 else ""
             raise SchemaError(f"line {number}: {error}{before}") from error

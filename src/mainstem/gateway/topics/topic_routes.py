@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from itertools import repeat
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Query, Request
@@ -11,7 +12,7 @@ from starlette.responses import Response
 
 from mainstem.client.append.append_options import AppendOptions
 from mainstem.client.records import NewRecord
-from mainstem.encodings.encoded_records import EncodedRecords, encoded_records
+from mainstem.encodings.encoded_records import EncodedRecords, EncodedValues, encoded_records
 from mainstem.errors import UnknownTopicError
 from mainstem.gateway.access.access_rules import ANY_TOKEN, READ_TOPIC, WRITE_TOPIC
 from mainstem.gateway.access.routes import Routes
@@ -196,14 +197,16 @@ def append_records(log: Log, encoded: EncodedRecords, topic: str, body: AppendBo
 
     Raises UnknownTopicError, RecordTooLargeError, ConditionFailedError, UnsupportedFeatureError, SchemaError.
     """
-    values = encoded.encoded(topic, [record.value for record in body.records])
+    encoded_values = encoded.encoded(topic, [record.value for record in body.records])
     keys = encoded.encoded_keys(topic, [record.key for record in body.records])
     if options:
-        [one] = body.records
+        [one], [value] = body.records, encoded_values.values
+        headers = encoded_values.headers_of(value, one.headers)
         placed: dict[str, Any] = {"partition": one.partition, "timestamp_ms": one.timestamp_ms}
-        return log.append(topic, values[0], key=keys[0], headers=one.headers, **placed, **options)
-    return log.append_many(topic, map(_new_record, body.records, keys, values))
+        return log.append(topic, value, key=keys[0], headers=headers, **placed, **options)
+    return log.append_many(topic, map(_new_record, body.records, keys, encoded_values.values, repeat(encoded_values)))
 
 
-def _new_record(record: NewRecordBody, key: Any, value: Any) -> NewRecord:
-    return NewRecord(value, key, record.headers, record.partition, record.timestamp_ms)
+def _new_record(record: NewRecordBody, key: Any, value: Any, encoded: EncodedValues) -> NewRecord:
+    headers = encoded.headers_of(value, record.headers)
+    return NewRecord(value, key, headers, record.partition, record.timestamp_ms)

@@ -70,14 +70,15 @@ class LogOptions:
 class RowFormats:
     """How rows become keys and values (``keyColumn``). None: as the topic's registered schema has it, else as JSON.
 
-    ``subject`` is that of the values' schema; None: ``TOPIC-value``. ``framing``: where values name their schema.
+    ``subject`` is that of the values' schema; None: ``TOPIC-value``. ``framing``: where values name their schema; None:
+    as the topic says.
     ``columns`` are the rows' own, where an encoding was asked for.
     """
 
     key: str | None = None
     value: str | None = None
     subject: str | None = None
-    framing: str = "id"
+    framing: str | None = None
     columns: TopicSchema | None = None
 
     @property
@@ -95,7 +96,7 @@ class RowFormats:
                 known = ", ".join((plain, *ENCODINGS))
                 raise ConfigError(f"option {option}: unknown format {form!r}: use one of {known}")
             found[option] = None if form is None else form.lower()
-        framing = given.choice("framing", ("ID", "GUID", "HEADER")).lower()
+        framing = given.choice("framing", ("ID", "GUID", "HEADER")).lower() if given.get("framing") else None
         for option in ("keyFormat", "valueFormat", "valueSubject", "framing"):
             if given.get(option) is not None and not given.get("keyColumn"):
                 raise ConfigError(

@@ -91,7 +91,8 @@ class PipelineQuery(Query):
             return None
         from mainstem.encodings.encoders import encoder_of  # loads the native kernels
 
-        return encoder_of(self._log, topic.schema_topic, self.schemas[topic.name], topic.encoding)
+        columns = self.schemas[topic.name]
+        return encoder_of(self._log, topic.schema_topic, columns, topic.encoding, framing=topic.framing)
 
     def _key_encoder(self, topic: Topic) -> KeyEncoder | None:
         """How to write an output's keys. Raises SchemaError when its key columns do not fit the schema of its keys."""

@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from mainstem.client.dead_letter_headers import dead_letter_headers
-from mainstem.spark.sink.task_appender import HEADERS, Rows
+from mainstem.record.arrow_source import HEADERS
+from mainstem.spark.sink.task_appender import Rows
 from mainstem.spark.tasks.json_encode import encode_keys, encode_values
 
 if TYPE_CHECKING:
@@ -94,11 +95,10 @@ def _records(arrow_batch: pa.RecordBatch, output: Output) -> Iterator[tuple[str,
             yield from _dead_letters(arrow_batch.filter(pa.array(rows)), output, reason)
         arrow_batch = arrow_batch.filter(pa.array(kept)) if refused else arrow_batch
     if arrow_batch.num_rows:
-        keys = output.key_encoder
-        yield (
-            output.topic,
-            Rows(values, encode_keys(arrow_batch, output.key) if keys is None else keys.encode(arrow_batch)),
-        )
+        encoder = output.key_encoder
+        keys = encode_keys(arrow_batch, output.key) if encoder is None else encoder.encode(arrow_batch)
+        headers = None if output.encoder is None else output.encoder.headers_column(arrow_batch.num_rows)
+        yield output.topic, Rows(values, keys, headers)
 
 
 def _dead_letters(refused: pa.RecordBatch, output: Output, reason: str) -> Iterator[tuple[str, Rows]]:

@@ -35,13 +35,14 @@ from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 from mainstem.errors import ConfigError, MainstemError, SchemaError
 from mainstem.model import Position, TopicPartition
+from mainstem.record.arrow_source import HEADERS
 from mainstem.schema.types import ENCODINGS
 from mainstem.spark.checkpoints.checkpoint import maybe_offsets, read_offsets, streams_ours
 from mainstem.spark.checkpoints.progress_log import ProgressLog
 from mainstem.spark.features import DataSourceStreamArrowWriter
 from mainstem.spark.options.options import WriteOptions
 from mainstem.spark.sink.sink_run import LONGEST_TIMEOUT, NOT_DECIDED, Prepared, SinkRun, StepObserver, ignore_step
-from mainstem.spark.sink.task_appender import HEADERS, Rows, TaskAppender, appending
+from mainstem.spark.sink.task_appender import Rows, TaskAppender, appending
 from mainstem.spark.sink.transactions import (
     KILLED_AFTER_S,
     decide_and_finish,

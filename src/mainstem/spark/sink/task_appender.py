@@ -38,7 +38,6 @@ from mainstem.spark.per_process import PerProcess
 _SLICE_BYTES = 8 * 1024 * 1024
 
 
-HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 """The type of the column ``headers``."""
 
 

@@ -17,10 +17,10 @@ from mainstem.encodings.key_encoder import KeyEncoder
 from mainstem.encodings.value_encoder import ValueEncoder
 from mainstem.errors import AuthorizationError, SchemaError
 from mainstem.schema.topic_schemas import KnownSchemas, RegisteredSchema
-from mainstem.schema.types import TopicSchema
+from mainstem.schema.types import FRAMINGS, TopicSchema
 from mainstem.spark.clients import opened
 from mainstem.spark.options.options import LogOptions, WriteOptions
-from mainstem.spark.sink.task_appender import HEADERS, Rows
+from mainstem.spark.sink.task_appender import Rows
 from mainstem.spark.tasks.json_encode import encode_keys, encode_values
 
 _ENCODERS_MAX: Final = 100
@@ -52,15 +52,8 @@ def typed_rows(arrow_batch: pa.RecordBatch, topic: str, options: WriteOptions) -
         keys = encode_keys(arrow_batch, options.key_columns)
     else:
         keys = encoders.key.encode(arrow_batch)
-    return Rows(values, keys, _headers(encoders.value, arrow_batch.num_rows))
-
-
-def _headers(encoder: ValueEncoder | None, count: int) -> pa.Array | None:
-    """The headers of the records, equal for all; None where they have none."""
-    if encoder is None or not encoder.headers:
-        return None
-    headers = [{"key": name, "value": value} for name, value in encoder.headers]
-    return pa.repeat(pa.scalar(headers, HEADERS), count)
+    headers = None if encoders.value is None else encoders.value.headers_column(arrow_batch.num_rows)
+    return Rows(values, keys, headers)
 
 
 def _encoders(topic: str, options: WriteOptions) -> _Encoders:
@@ -88,7 +81,8 @@ def _made(topic: str, options: WriteOptions, registered: RegisteredSchema | None
     if registered is not None and (columns is None or encoding == registered.encoding):
         columns = registered.schema
     if encoding is not None and encoding != "json" and columns is not None:
-        value = encoder_of(log, topic, columns, encoding, subject=formats.subject, framing=formats.framing)
+        framing = formats.framing or (registered.framing if registered else FRAMINGS[0])
+        value = encoder_of(log, topic, columns, encoding, subject=formats.subject, framing=framing)
     if key_encoding is not None and key_encoding != "text" and columns is not None:
         key_columns = TopicSchema(tuple(map(columns.column, options.key_columns)))
         key = key_encoder_of(log, topic, key_columns, key_encoding)

@@ -24,6 +24,8 @@ from opentelemetry.util._once import Once
 import mainstem as ms
 from mainstem.cli.main import execute
 from mainstem.client.log import Log
+from mainstem.errors import InputError, StorageError
+from mainstem.lake.reading import read_lake
 from mainstem.pipelines.app import App
 from tests.examples.serving import serving
 from tests.house.command_lines import words_of
@@ -126,6 +128,7 @@ def run_page(page: str, log: Log, gateway: str, places: Mapping[str, str] | None
     ``places``: directories and addresses of the page, and what the test has for them.
     """
     names: dict[str, Any] = {"ms": ms, "log": log, "Path": Path, "wait_until": eventually}
+    names["has_records"] = _has_records
     printed = ""
     for block in blocks_of(ROOT / page):
         if block.language == "text" and printed and reason_of(block) is None:
@@ -141,6 +144,14 @@ def run_page(page: str, log: Log, gateway: str, places: Mapping[str, str] | None
     assert not (printed and "/learn/" in page), f"{page} does not show {printed!r}"
     if names["log"] is not log:
         names["log"].close()
+
+
+def _has_records(lake: str) -> bool:
+    """Whether the lake of a view, in its directory, has a commit."""
+    try:
+        return any(read_lake(store) for store in Path(lake).glob("*/store"))
+    except (InputError, StorageError):  # no records yet, or not all of its files
+        return False
 
 
 def _run_block(block: Block, names: dict[str, Any], addressed: Callable[[str], str], gateway: str) -> str:

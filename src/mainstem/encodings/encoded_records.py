@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _FRAMES: Final = (b"\x00", b"\x01")
 
 
-class EncodedValues(NamedTuple):
+class StoredValues(NamedTuple):
     """Values as a topic has them, and the headers that each record with one of them needs."""
 
     values: list[Any]
@@ -56,13 +56,13 @@ class EncodedRecords:
                 record = replace(record, value=self._codec.json_text(record))
         return record
 
-    def encoded(self, topic: str, values: Sequence[Any]) -> EncodedValues:
+    def encoded(self, topic: str, values: Sequence[Any]) -> StoredValues:
         """Values as the topic has them. Raises SchemaError for one that does not fit its columns."""
         if self._encodings(topic)[1] is None:
-            return EncodedValues(list(values))
+            return StoredValues(list(values))
         headers: list[tuple[str, bytes | None]] = []
         encoded = self._codec.encode_many(topic, [value_bytes(value) for value in values], headers)
-        return EncodedValues(list(encoded), tuple(headers))
+        return StoredValues(list(encoded), tuple(headers))
 
     def encoded_keys(self, topic: str, keys: Sequence[Any]) -> list[Any]:
         """Keys as the topic has them. Raises SchemaError for one that does not fit its columns."""

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from mainstem.client.append.append_options import AppendOptions
     from mainstem.client.log import Log
     from mainstem.client.records import NewRecord
-    from mainstem.encodings.encoded_records import EncodedValues
+    from mainstem.encodings.encoded_records import StoredValues
     from mainstem.model import Headers, Position
 
-    _AsStored = Callable[[Sequence[bytes | None]], EncodedValues]
+    _AsStored = Callable[[Sequence[bytes | None]], StoredValues]
     _Stored = tuple[bytes | None, Headers]
 
 _BLOCK_BYTES: Final = 1 << 20
@@ -131,7 +131,7 @@ def _ready(
         lines_before += len(block)
 
 
-def _with_headers(encoded: EncodedValues, own: Headers) -> list[_Stored]:
+def _with_headers(encoded: StoredValues, own: Headers) -> list[_Stored]:
     return [(value, encoded.headers_of(value, own)) for value in encoded.values]
 
 
@@ -145,7 +145,7 @@ def _as_stored(log: Log, topic: str, *, validate: bool) -> _AsStored:
 
     validator = Validator(log)
 
-    def checked(values: Sequence[bytes | None]) -> EncodedValues:
+    def checked(values: Sequence[bytes | None]) -> StoredValues:
         for value in values:
             validator.require(topic, value)
         return records.encoded(topic, values)

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from mainstem.client.append.append_options import AppendOptions
 from mainstem.client.records import NewRecord
-from mainstem.encodings.encoded_records import EncodedRecords, EncodedValues, encoded_records
+from mainstem.encodings.encoded_records import EncodedRecords, StoredValues, encoded_records
 from mainstem.errors import UnknownTopicError
 from mainstem.gateway.access.access_rules import ANY_TOKEN, READ_TOPIC, WRITE_TOPIC
 from mainstem.gateway.access.routes import Routes
@@ -207,6 +207,6 @@ def append_records(log: Log, encoded: EncodedRecords, topic: str, body: AppendBo
     return log.append_many(topic, map(_new_record, body.records, keys, encoded_values.values, repeat(encoded_values)))
 
 
-def _new_record(record: NewRecordBody, key: Any, value: Any, encoded: EncodedValues) -> NewRecord:
+def _new_record(record: NewRecordBody, key: Any, value: Any, encoded: StoredValues) -> NewRecord:
     headers = encoded.headers_of(value, record.headers)
     return NewRecord(value, key, headers, record.partition, record.timestamp_ms)

@@ -224,6 +224,20 @@ def _in_background(shop: Shop, statement: str) -> threading.Thread:
     return thread
 
 
+def _waiting_commit(shop: Shop, statement: str, undo: str) -> threading.Thread:
+    """A statement whose commit waits; until the server has taken its new settings, commits go through."""
+    tries: list[threading.Thread] = []
+
+    def waits() -> bool:
+        if not tries or not tries[-1].is_alive():
+            quietly(shop, undo)
+            tries.append(_in_background(shop, statement))
+        return _commit_waits(shop)
+
+    eventually(waits, "the commit waits")
+    return tries[-1]
+
+
 def quietly(shop: Shop, *statements: str) -> None:
     connection = shop.database.connect(options="-c synchronous_commit=local")
     with connection.cursor() as cursor:
@@ -247,8 +261,7 @@ def test_a_commit_that_is_not_visible_when_the_capture_starts_again(
     postgres_cluster.execute("SELECT pg_reload_conf()")
     ender = threading.Timer(6, _end_of_waiting, (postgres_cluster,))
     try:
-        waiting = _in_background(shop, "UPDATE others SET state = 'paid'")
-        eventually(lambda: _commit_waits(shop), "the commit waits", 10)
+        waiting = _waiting_commit(shop, "UPDATE others SET state = 'paid'", "UPDATE others SET state = 'new'")
         ender.start()
         with shop.capture("orders", "others") as capture:
             eventually(lambda: capture.error is not None or capture.covers(1), "the snapshot is done", 30)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import subprocess
 import threading
+import time
 import uuid
+from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -35,16 +38,26 @@ _SETTINGS = {
 }
 
 
-class Book:
-    """The holder of each partition, by what the members' callbacks say, and the records that came."""
+class Book(logging.Handler):
+    """The holder of each partition, by what the members' callbacks say, and the records that came.
+
+    ``told`` is what they say, and what librdkafka writes about its groups, with times: a failure shows it.
+    """
 
     def __init__(self) -> None:
+        super().__init__()
         self.lock = threading.Lock()
+        self.told: deque[str] = deque(maxlen=4_000)
         self.holders: dict[int, str] = {}
         self.seen: set[bytes] = set()
         self.wrong: list[str] = []
 
+    def emit(self, record: logging.LogRecord) -> None:
+        if "DUMP" not in (said := record.getMessage()):
+            self.told.append(f"{record.created:.3f} {record.name}: {said}")
+
     def assigned(self, name: str, partitions: list[TopicPartition]) -> None:
+        self._told(name, "got", partitions)
         with self.lock:
             for each in partitions:
                 holder = self.holders.setdefault(each.partition, name)
@@ -52,10 +65,14 @@ class Book:
                     self.wrong.append(f"{each.partition} went to {name} while {holder} had it")
 
     def revoked(self, name: str, partitions: list[TopicPartition]) -> None:
+        self._told(name, "gave up", partitions)
         with self.lock:
             for each in partitions:
                 if self.holders.get(each.partition) == name:
                     del self.holders[each.partition]
+
+    def _told(self, name: str, what: str, partitions: list[TopicPartition]) -> None:
+        self.told.append(f"{time.time():.3f} {name}: {what} {[each.partition for each in partitions]}")
 
     def is_shared_by(self, names: list[str]) -> bool:
         with self.lock:
@@ -74,9 +91,11 @@ class Worker:
             "auto.commit.interval.ms": 100,
             "fetch.wait.max.ms": 50,
             "reconnect.backoff.max.ms": 100,
-            "log_level": 0,
+            "debug": "cgrp",
         }
-        self._client = Consumer(base | settings)
+        logger = logging.Logger(name)
+        logger.addHandler(book)
+        self._client = Consumer(base | settings, logger=logger)
         self._stops = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -186,6 +205,9 @@ def test_a_group_is_rolled_to_the_other_protocol_and_back(
                 assert type_of(admin, group) == expected
         eventually(lambda: book.seen >= set(values), "every record came", TIMEOUT_S)
         assert book.wrong == []
+    except AssertionError as error:
+        error.add_note("\n".join(book.told))
+        raise
     finally:
         for worker in workers:
             worker.stop()

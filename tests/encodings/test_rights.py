@@ -61,7 +61,7 @@ def test_reading_and_writing_need_the_right_to_read_both_topics_of_schemas(broke
     allow(admin, "orders", Operation.READ, Operation.WRITE)
     with Log(broker.bootstrap, security=broker.security("alice"), timeout_s=5) as log:
         [record] = log.read("orders")
-        assert EncodedRecords(log).encoded("orders", [ROW]) == [ROW]  # JSON, which every reader takes
+        assert EncodedRecords(log).encoded("orders", [ROW]).values == [ROW]  # JSON, which every reader takes
         with pytest.raises(AuthorizationError, match="__mainstem_schemas"):
             Codec(log).decode(record)
         allow(admin, "__mainstem_schemas", Operation.READ)

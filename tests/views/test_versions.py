@@ -28,6 +28,24 @@ def test_the_current_version_is_the_one_that_was_made_current(tmp_path: Path) ->
     assert Versions(tmp_path).current() == second
 
 
+def test_a_rebuild_beside_the_first_opening_gets_a_version_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Path] = []
+    listed = Path.glob
+
+    def glob(self: Path, pattern: str) -> list[Path]:
+        found = list(listed(self, pattern))
+        if not opened:
+            opened.append(tmp_path)
+            opened.append(Versions(tmp_path).create("t", KEY_VALUE))  # the other thread, between the look and the step
+        return found
+
+    monkeypatch.setattr(Path, "glob", glob)
+    rebuilt = Versions(tmp_path).create("t", KEY_VALUE)
+    assert [opened[1].name, rebuilt.name] == ["v000001", "v000002"]
+
+
 def test_what_a_crash_left_over_is_swept_away(tmp_path: Path) -> None:
     versions = Versions(tmp_path)
     versions.make_current(current := versions.create("t", KEY_VALUE))

@@ -308,8 +308,9 @@ class HostedView:
                 self._is_rebuilding = False
             if old is not None:
                 old.close()
-            if former is not None:
-                self._versions.remove(former)
+            for replaced in (former, None if old is None else old.path):
+                if replaced is not None:
+                    self._versions.remove(replaced)
             self._verified = None  # it was about the version before
             self.sampler.forget()
             seconds = self._context.clock.monotonic_s() - started_s

@@ -14,8 +14,10 @@ name is left over from a crash and swept away at the next start. One process own
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,7 @@ _PAST = "past"
 
 
 class Versions:
-    """The versions of one view on disk. For one thread at a time."""
+    """The versions of one view on disk. For one thread at a time, but for ``create``."""
 
     def __init__(self, directory: Path, files: FileSystem = LOCAL_FILES) -> None:
         self._directory = directory
@@ -55,10 +57,13 @@ class Versions:
         return path
 
     def create(self, topic: str, definition: StoreDefinition) -> Path:
-        """A new version, empty but for its definition."""
+        """A new version, empty but for its definition. Any thread may ask: each gets a version of its own."""
         numbers = [int(path.name[1:]) for path in self._directory.glob("v[0-9]*")]
-        path = self._directory / f"v{max(numbers, default=0) + 1:06d}"
-        path.mkdir(parents=True)
+        for number in itertools.count(max(numbers, default=0) + 1):
+            path = self._directory / f"v{number:06d}"
+            with suppress(FileExistsError):  # a rebuild was asked for while the view was opened for the first time
+                path.mkdir(parents=True)
+                break
         replace_file(LOCAL_FILES, path / _DEFINITION, json.dumps(_document(topic, definition), indent=1).encode())
         return path
 

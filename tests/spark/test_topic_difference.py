@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from mainstem.client.log import Log
+from mainstem.client.records import NewRecord
 from mainstem.errors import DefinitionError, TransactionTimeoutError
 from mainstem.spark.changes.topic_difference import TopicDifference
 from mainstem.spark.sink.transactions import end_open_transactions
@@ -45,6 +46,19 @@ def test_the_difference_makes_the_topic_say_what_the_other_does(mainstem_log: Lo
     assert sum(1 for _ in log.read(live)) == before + 4
     again = TopicDifference.between(log, live, wanted)
     assert (again.added, again.changed, again.gone) == ((), (), ())
+
+
+def test_the_same_bytes_of_another_schema_are_a_change(mainstem_log: Log) -> None:
+    live, wanted = topic(mainstem_log), topic(mainstem_log)
+    frames = [("__value_schema_id", b"\x01" + bytes([number]) * 16) for number in range(2)]
+    for name, changed in ((live, frames[0]), (wanted, frames[1])):
+        mainstem_log.append_many(
+            name, [NewRecord(b"x", "same", headers=[frames[0]]), NewRecord(b"x", "changed", headers=[changed])]
+        )
+    difference = TopicDifference.between(mainstem_log, live, wanted)
+    assert (difference.changed, difference.same) == ((b"changed",), 1)
+    difference.append_to_live(mainstem_log, "difference-of-schemas")
+    assert [record.headers for record in mainstem_log.read(live, key="changed")][-1] == (frames[1],)
 
 
 def test_keys_that_came_twice_are_noticed(mainstem_log: Log) -> None:

@@ -46,6 +46,13 @@ def test_a_rebuild_beside_the_first_opening_gets_a_version_of_its_own(
     assert [opened[1].name, rebuilt.name] == ["v000001", "v000002"]
 
 
+def test_a_directory_that_leads_nowhere_is_an_error_at_once(tmp_path: Path) -> None:
+    directory = tmp_path / "view"
+    directory.symlink_to(tmp_path / "unmounted")
+    with pytest.raises(FileExistsError):
+        Versions(directory).create("t", KEY_VALUE)
+
+
 def test_what_a_crash_left_over_is_swept_away(tmp_path: Path) -> None:
     versions = Versions(tmp_path)
     versions.make_current(current := versions.create("t", KEY_VALUE))

@@ -127,11 +127,10 @@ def _with_file(done: Loaded, target: ResumableLoad, encoded: Iterator[EncodedRow
 
 def _append_new(target: ResumableLoad, rows: EncodedRows, skipped: int) -> None:
     """Append the rows after the first ``skipped``, which an earlier run has loaded."""
-    if skipped < len(rows.values):
-        keys, headers = (
-            None if column is None else column.slice(max(0, skipped)) for column in (rows.keys, rows.headers)
-        )
-        target.append(keys, rows.values.slice(max(0, skipped)), RecordFields(headers=headers))
+    start = max(0, skipped)
+    if start < len(rows.values):
+        keys, headers = (None if column is None else column.slice(start) for column in (rows.keys, rows.headers))
+        target.append(keys, rows.values.slice(start), RecordFields(headers=headers))
 
 
 def open_rows(path: Path, options: LoadOptions, rungs: dict[str, int] | None = None) -> RowsFile:

@@ -118,12 +118,12 @@ class Codec:
         known = self._topics.schema(topic)
         if known is None or known.encoding is None:
             return values
-        encoder = self._encoder(known)
-        if encoder.headers and headers is None:
+        if (self._framing or known.framing) == "header" and headers is None:
             raise InputError(
                 f"topic {topic}: its values name their schema in a header of the record: give encode a list as "
                 "headers=, and append the record with these headers"
             )
+        encoder = self._encoder(known)
         _refuse_other_fields(known, values)
         try:
             found: list[bytes | None] = encoded_values(pa.array(values, pa.binary()), encoder).to_pylist()

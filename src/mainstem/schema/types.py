@@ -33,10 +33,10 @@ SCALAR_TYPES = frozenset(
 )
 Encoding = Literal["avro", "json-schema", "protobuf"]
 ENCODINGS: tuple[str, ...] = get_args(Encoding)
+"""Forms of a topic's values beside plain JSON: by a schema in the schema registry."""
 Framing = Literal["id", "guid", "header"]
 FRAMINGS: tuple[str, ...] = get_args(Framing)
 """A value begins with a zero and the schema's id, or with a one and its global id; or the global id is in a header."""
-"""Forms of a topic's values beside plain JSON: by a schema in the schema registry."""
 # Readers add these next to a topic's own columns.
 RESERVED_NAMES = frozenset({"_key", "_offset", "_partition", "_timestamp"})
 

@@ -20,6 +20,7 @@ from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.client.wire.connection.deadline import Deadline, pauses_s
 from mainstem.clock import SystemClock
+from mainstem.encodings.frames import header_frame
 from mainstem.errors import DefinitionError, TransactionTimeoutError
 from mainstem.model import Record, TopicPartition
 
@@ -109,7 +110,8 @@ def _latest_of(log: Log, topic: str, wait_s: float) -> tuple[dict[bytes, _Latest
         if record.value is None:
             latest.pop(record.key, None)
         else:
-            latest[record.key] = _Latest(_place(record), hashlib.blake2b(record.value, digest_size=16).digest())
+            said = (header_frame(record.headers) or b"") + record.value  # bytes mean what their schema makes of them
+            latest[record.key] = _Latest(_place(record), hashlib.blake2b(said, digest_size=16).digest())
     return latest, repeats
 
 

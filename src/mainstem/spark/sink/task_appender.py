@@ -38,9 +38,6 @@ from mainstem.spark.per_process import PerProcess
 _SLICE_BYTES = 8 * 1024 * 1024
 
 
-"""The type of the column ``headers``."""
-
-
 @dataclass(frozen=True, slots=True)
 class Rows:
     """Records to append, as columns of equal length. All but ``values`` may be absent."""

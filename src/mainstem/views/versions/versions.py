@@ -59,10 +59,11 @@ class Versions:
     def create(self, topic: str, definition: StoreDefinition) -> Path:
         """A new version, empty but for its definition. Any thread may ask: each gets a version of its own."""
         numbers = [int(path.name[1:]) for path in self._directory.glob("v[0-9]*")]
+        self._directory.mkdir(parents=True, exist_ok=True)
         for number in itertools.count(max(numbers, default=0) + 1):
             path = self._directory / f"v{number:06d}"
             with suppress(FileExistsError):  # a rebuild was asked for while the view was opened for the first time
-                path.mkdir(parents=True)
+                path.mkdir()
                 break
         replace_file(LOCAL_FILES, path / _DEFINITION, json.dumps(_document(topic, definition), indent=1).encode())
         return path

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import math
+import struct
 from typing import Any
 
 import numpy as np
@@ -217,6 +219,8 @@ def read_both(data: list[bytes], schema: pa.Schema, opening: bytes = b"\x00") ->
 @example([b"\xf8\xff\xff\xff\x80\x00\x0b"], arrow_schema(schema_of("missing INT")))
 @example([b"\x4a\x81\x80\x80\x80\x80\x00\x0b"], arrow_schema(schema_of("f_string STRING")))
 @example([b"\x48\x01", b"\x4a\x02\xed\xa0"], arrow_schema(schema_of("f_string STRING")))
+@example([b"\xaa\x03\x08" + struct.pack("<d", math.inf)], arrow_schema(schema_of("r_double ARRAY<DOUBLE>")))
+@example([b"\x09" + struct.pack("<d", math.nan)], arrow_schema(schema_of("f_double STRING")))
 def test_any_bytes_are_read_as_protobufs_library_reads_them(data: list[bytes], schema: pa.Schema) -> None:
     natively, plainly = read_both(data, schema)
     assert plain_rows(natively) == plain_rows(plainly)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mainstem.record.native.native_decode import copy_fields
-from mainstem.schemas_topic.frames import GUID_FRAME_BYTES, ID_FRAME_BYTES, VALUE_HEADER
+from mainstem.schemas_topic.frames import GUID_FRAME_BYTES, ID_FRAME_BYTES, VALUE_HEADER, header_frame
 
 SchemaId: TypeAlias = int | uuid.UUID
 """The id in the default context, or the global id."""
@@ -60,18 +60,6 @@ def without_frames(headers: pa.Array, *names: str) -> pa.Array:
         None if each is None else [pair for pair in each if pair["key"] not in names] for each in headers.to_pylist()
     ]
     return pa.array(kept, headers.type)
-
-
-def header_frame(headers: Any, wanted: str = VALUE_HEADER) -> bytes | None:
-    """The frame among a record's headers, pairs of a name and bytes; the last one of the wanted name counts.
-
-    For Protobuf the message's place in its schema follows the global id.
-    """
-    frame = None
-    for name, value in headers:
-        if name == wanted and value is not None and len(value) >= GUID_FRAME_BYTES and value[0] == 1:
-            frame = value
-    return frame
 
 
 def behind_frames(values: pa.Array, frame_bytes: int) -> pa.Array:

@@ -19,7 +19,6 @@ from mainstem.client.log import Log
 from mainstem.client.values import key_bytes, value_bytes
 from mainstem.clock import Clock
 from mainstem.encodings.encoders import encoder_of, key_encoder_of
-from mainstem.encodings.frames import header_frame
 from mainstem.encodings.json_values import JsonValues, encoded_values, json_values, numbered
 from mainstem.encodings.key_decoder import KeyDecoder
 from mainstem.encodings.key_encoder import KeyEncoder
@@ -31,7 +30,7 @@ from mainstem.model import Record
 from mainstem.registry.registry import registry_of
 from mainstem.schema.topic_schemas import KnownSchemas, RegisteredSchema
 from mainstem.schema.types import FRAMINGS, Framing
-from mainstem.schemas_topic.frames import KEY_HEADER
+from mainstem.schemas_topic.frames import KEY_HEADER, header_frame
 
 
 class Codec:

@@ -7,6 +7,7 @@ It begins the key or value. The seventeen bytes may stand in a header instead.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from typing import Final
 
 KEY_HEADER: Final = "__key_schema_id"
@@ -23,3 +24,15 @@ def frame_of(schema_id: int) -> bytes:
 def guid_frame_of(guid: str) -> bytes:
     """The frame with a global id."""
     return b"\x01" + uuid.UUID(guid).bytes
+
+
+def header_frame(headers: Iterable[tuple[str, bytes | None]], wanted: str = VALUE_HEADER) -> bytes | None:
+    """The frame among a record's headers, pairs of a name and bytes; the last one of the wanted name counts.
+
+    For Protobuf the message's place in its schema follows the global id.
+    """
+    frame = None
+    for name, value in headers:
+        if name == wanted and value is not None and len(value) >= GUID_FRAME_BYTES and value[0] == 1:
+            frame = value
+    return frame

@@ -10,6 +10,7 @@ import base64
 import datetime
 import decimal
 import json
+import math
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -66,7 +67,9 @@ def is_map(field: Any) -> bool:
 
 
 def scalar_json(value: Any, field: Any) -> Any:
-    """The value of a scalar field, as JSON has it."""
+    """The value of a scalar field, as JSON has it; it has no NaN and no infinity."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     if field.enum_type is not None:
         known = field.enum_type.values_by_number.get(value)
         return str(value) if known is None else known.name

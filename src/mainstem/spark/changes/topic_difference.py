@@ -20,9 +20,9 @@ from mainstem.client.log import Log
 from mainstem.client.records import NewRecord
 from mainstem.client.wire.connection.deadline import Deadline, pauses_s
 from mainstem.clock import SystemClock
-from mainstem.encodings.frames import header_frame
 from mainstem.errors import DefinitionError, TransactionTimeoutError
 from mainstem.model import Record, TopicPartition
+from mainstem.schemas_topic.frames import header_frame
 
 EXAMPLES_MAX: Final = 3
 _CHUNK_RECORDS: Final = 50_000

@@ -88,3 +88,42 @@ def test_the_plain_modules_load_neither_numba_nor_pyarrow() -> None:
     program = f"{imports}; import sys; print({{'numba', 'numpy', 'pyarrow'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "set()"
+
+
+FIRST_CALLS = """
+import sys, threading
+import numpy as np
+from mainstem.record.native.native_compact import hash_key
+
+loaded, called = threading.Event(), threading.Event()
+
+def stop_at_the_end_of_a_load(frame, event, argument):
+    if event == "return" and frame.f_code.co_name == "_load_unlocked" and frame.f_locals["spec"].name == "numpy.ma":
+        loaded.set()
+        called.wait(30)
+
+def call():
+    hash_key(np.zeros(1, np.uint8), np.zeros(2, np.uint64), np.zeros(2, np.uint64))
+
+def first():
+    sys.setprofile(stop_at_the_end_of_a_load)
+    call()
+    loaded.set()
+
+def second():
+    loaded.wait(30)
+    try:
+        call()
+        print("called")
+    finally:
+        called.set()
+
+threads = [threading.Thread(target=first), threading.Thread(target=second)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+
+
+def test_the_first_calls_of_two_threads_do_not_meet_in_the_loading_of_a_library() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_CALLS], capture_output=True, text=True, timeout=100, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("called", "")

@@ -9,6 +9,8 @@ Kernels work on addresses and take each from its array once: an array that is pa
 its references counted there, atomically, which costs more than the loop's own work.
 
 Kernels release the GIL, raise nothing, and keep nothing: they are as safe from several threads as their arguments are.
+numba's first look at an array asks for ``numpy.ma``. numpy loads that when it is first asked for, and a second thread
+that asks in the last moment of the loading gets a RecursionError. So it is loaded here, with the kernels' module.
 numba's cache sees changes of a kernel's own file only: after editing this file, delete the ``*.nbi`` beside it.
 """
 
@@ -22,6 +24,7 @@ from typing import Any, TypeAlias, TypeVar
 import llvmlite.binding
 import numba
 import numpy as np
+import numpy.ma  # loaded before any thread asks for it
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils, config

@@ -9,7 +9,6 @@ Nothing that the store does stops more than this loop. Concurrency: one thread; 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from mainstem.backup.stores.store import ObjectMissingError, ObjectStore
 from mainstem.clock import Clock, SystemClock
 from mainstem.durable_files import LOCAL_FILES, DirectoryLock, private_directory, replace_file
 from mainstem.errors import MainstemError, StorageError
+from mainstem.stop_event import StopEvent
 
 EVERY_S: Final = 5.0
 KEEP_S: Final = 7 * 86_400.0
@@ -71,7 +71,7 @@ class Backup:
         self._tell = tell
         self._clock = clock or SystemClock()
         self._keeper = Keeper(self._clock, options.keep_s)
-        self._stopping = threading.Event()
+        self._stopping = StopEvent()
         self._rounds: BackupRounds | None = None
         self._claimed_for: LogIdentity | None = None
         self._lock: DirectoryLock | None = None

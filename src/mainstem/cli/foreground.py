@@ -30,16 +30,18 @@ def stopping_cleanly() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def stay_up(stack: Stack) -> None:
-    """Block until a signal asks to stop; returns then, for the ``with`` around to stop the processes."""
+def stay_up(stack: Stack, ready: Mapping[str, str] | None = None, *, as_json: bool = False) -> None:
+    """Say what is ``ready``, and block until a signal asks to stop; the ``with`` around stops the processes then."""
     try:
+        if ready is not None:
+            _say_ready(ready, as_json=as_json)
         stack.supervisor.wait()
     except KeyboardInterrupt:
         notify_stopping()
         note("stopping")
 
 
-def say_ready(ready: Mapping[str, str], *, as_json: bool) -> None:
+def _say_ready(ready: Mapping[str, str], *, as_json: bool) -> None:
     """Print the addresses of what accepts now, by name, and tell the service manager if one waits for it."""
     line = "ready: " + " ".join(f"{name} {address}" for name, address in ready.items())
     if as_json:

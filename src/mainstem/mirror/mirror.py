@@ -7,7 +7,6 @@ may be called from any.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from mainstem.mirror.rate import RateLimit
 from mainstem.mirror.rights import Rights
 from mainstem.mirror.topics import ensure_copy, keep_copy
 from mainstem.model import TopicPartition
+from mainstem.stop_event import StopEvent
 
 _RETRY_S: Final = 2.0
 
@@ -69,7 +69,7 @@ class Mirror:
         self._note = note
         self._noted: set[str] = set()
         self._report = report
-        self._stopped = threading.Event()
+        self._stopped = StopEvent()
         self._copying = Copying(link, options.rate_bytes_per_s)
         self._groups = GroupOffsets(link, note)
         self._rights = Rights(link, self._note_once) if options.rights else None

@@ -25,6 +25,7 @@ from mainstem.errors import InputError, MachineError, MainstemError, Unavailable
 from mainstem.exit_codes import DONE, NOT_NOW, REFUSED
 from mainstem.node import early_log
 from mainstem.node.roles import Role
+from mainstem.stop_event import StopEvent
 
 _LOG = logging.getLogger("mainstem.node")
 _TAIL_LINES = 20
@@ -51,7 +52,7 @@ class Child:
         self._ready_line: str | None = None
         self._error_line: str | None = None
         self._drops_lines = False
-        self._changed = threading.Condition()
+        self._settled = StopEvent()  # it is ready, or has ended
         self._process = early_log.take(role.argv) or early_log.started(role.argv, role.environment)
         self._pump = threading.Thread(target=self._copy_output, name=f"output of {role.name}", daemon=True)
         self._pump.start()
@@ -74,11 +75,7 @@ class Child:
         If the child ends before, its own error line is raised: as InputError or UnavailableError by its exit code, else
         as ChildFailedError. ChildFailedError is also raised when it takes too long.
         """
-        with self._changed:
-            settled = self._changed.wait_for(
-                lambda: self._ready_line is not None or not self.running, self.role.ready_timeout_s
-            )
-        if not settled:
+        if not self._settled.wait(self.role.ready_timeout_s):
             raise ChildFailedError(
                 f"the {self.role.name} process was not ready within {self.role.ready_timeout_s:g} s; "
                 f"its output is in {self.log_path}",
@@ -125,8 +122,7 @@ class Child:
         os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
         self.kill()
         self._process.wait()
-        with self._changed:
-            self._changed.notify_all()
+        self._settled.set()
         if self._process.stdin is not None:
             self._process.stdin.close()
 
@@ -136,9 +132,8 @@ class Child:
             for raw in output:
                 line = raw.decode(errors="replace").rstrip()
                 if self._ready_line is None and line.startswith(self.role.ready_prefix):
-                    with self._changed:
-                        self._ready_line = line[len(self.role.ready_prefix) :].strip()
-                        self._changed.notify_all()
+                    self._ready_line = line[len(self.role.ready_prefix) :].strip()
+                    self._settled.set()
                 if line:
                     self._tail.append(line)
                 if line.startswith(_ERROR):

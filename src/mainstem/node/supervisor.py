@@ -29,6 +29,7 @@ from mainstem.durable_files import LOCAL_FILES, replace_file
 from mainstem.errors import InputError, MainstemError, StorageError
 from mainstem.node.child import Child, exit_text
 from mainstem.node.roles import Role
+from mainstem.stop_event import StopEvent
 
 _BACK_OFF_MIN_S, _BACK_OFF_MAX_S = 0.2, 10.0
 _STEADY_S = 30.0
@@ -44,7 +45,7 @@ class Supervisor:
         self._run_directory = run_directory
         self._report = report
         self._clock = SystemClock()
-        self._stopping = threading.Event()
+        self._stopping = StopEvent()
         self._keepers: dict[str, _Keeper] = {}
         self._refusal: InputError | None = None
         self._publishing = threading.Lock()  # of the file of metrics
@@ -148,7 +149,7 @@ class _Keeper:
         run_directory: Path,
         report: Report,
         clock: Clock,
-        stopping: threading.Event,
+        stopping: StopEvent,
         give_up: Callable[[InputError], None],
         publish: Callable[[], None],
     ) -> None:

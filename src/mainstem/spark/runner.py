@@ -9,7 +9,6 @@ Owned by one thread, but ``stop`` may be called from any.
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -47,6 +46,7 @@ from mainstem.spark.queries.query_watch import ProgressWatch
 from mainstem.spark.queries.state_publisher import StatePublisher
 from mainstem.spark.session import session
 from mainstem.spark.startup.app_files import share_with_workers
+from mainstem.stop_event import StopEvent
 
 _LOOK_EVERY_S = 0.5
 _LOOK_OFTEN_S = 0.1
@@ -75,7 +75,7 @@ class Runner:
         self._master = master
         self._given_spark = spark
         self._checkpoints = checkpoints.resolve()  # workers have another working directory
-        self._stopped = threading.Event()
+        self._stopped = StopEvent()
         self._changed = changed
         self._clock = clock or SystemClock()
         self._keepers: list[QueryKeeper] = []

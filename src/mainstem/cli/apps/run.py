@@ -56,7 +56,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     json: options.Json = False,
 ) -> int:
     """Run an App. It gets its own log unless --bootstrap names one, a Spark driver, a view host and the gateway."""
-    from mainstem.cli.foreground import say_ready, stay_up, stopping_cleanly
+    from mainstem.cli.foreground import stay_up, stopping_cleanly
     from mainstem.extras import require
     from mainstem.gateway.access.limits import divided
     from mainstem.node.roles import HttpAccess
@@ -80,8 +80,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
         views = bool(declared.views)
         ready["http"] = stack.launch_gateway(ready["kafka"], http, views=views, access=access, console=not no_console)
         _wait_ready(stack, declared)
-        say_ready(ready, as_json=json)
-        stay_up(stack)
+        stay_up(stack, ready, as_json=json)
     return DONE
 
 

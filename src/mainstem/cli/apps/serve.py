@@ -39,7 +39,7 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
 ) -> None:
     """Start the log and the HTTP gateway; ctrl-C stops them. With --http-for the gateway alone, for another log."""
     from mainstem.cli.apps.served_backup import ServedBackup
-    from mainstem.cli.foreground import say_ready, stay_up, stopping_cleanly
+    from mainstem.cli.foreground import stay_up, stopping_cleanly
     from mainstem.extras import require
     from mainstem.gateway.access.limits import divided
     from mainstem.node.roles import HttpAccess, LogOutput
@@ -69,5 +69,4 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
             stack.supervisor.wait_ready("gateway")
         if registry is not None:
             stack.supervisor.wait_ready("registry")
-        say_ready(ready, as_json=json)
-        stay_up(stack)
+        stay_up(stack, ready, as_json=json)

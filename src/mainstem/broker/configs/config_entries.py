@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -53,6 +53,15 @@ _SETTING_OF: Final = {
     for setting in SETTINGS.values()
     if setting.topic_config is not None and setting.scale == 1
 }
+_COARSER_OF: Final = {
+    name: tuple(
+        other.name
+        for other in sorted(SETTINGS.values(), key=lambda each: each.scale)
+        if other.topic_config == topic_config and other.scale > 1
+    )
+    for topic_config, name in _SETTING_OF.items()
+}
+"""The settings of the same config in coarser units, the finest first."""
 
 
 _WITHOUT_DEFAULT: Final = frozenset({"log.retention.ms", "log.roll.ms", "log.roll.jitter.ms", "log.flush.interval.ms"})
@@ -85,10 +94,14 @@ class ConfigEntry:
         return self.type == _TYPES["password"]
 
 
-def topic_entries(configs: DynamicConfigs, overrides: Mapping[str, str]) -> list[ConfigEntry]:
-    """Return every config of a topic with these overrides."""
+def topic_entries(
+    configs: DynamicConfigs, overrides: Mapping[str, str], wanted: Container[str] | None = None
+) -> list[ConfigEntry]:
+    """Return the ``wanted`` configs of a topic with these overrides; None: every config."""
     entries = []
     for name, definition in CONFIGS.items():
+        if wanted is not None and name not in wanted:
+            continue
         synonyms = []
         if name in overrides:
             shown = as_parsed(definition.type, overrides[name])
@@ -171,13 +184,10 @@ def _effective(first: Synonym, scale: int = 1) -> str:
 
 def _coarser(configs: DynamicConfigs, name: str) -> list[Synonym]:
     """Return the setting in coarser units (``log.retention.hours`` for ``log.retention.ms``), if set at the start."""
-    setting = SETTINGS[name]
-    if setting.topic_config is None or setting.scale != 1:
-        return []
     return [
-        Synonym(other.name, configs.levels(other.name)[0].text, ConfigSource.STATIC_BROKER)
-        for other in sorted(SETTINGS.values(), key=lambda each: each.scale)
-        if other.topic_config == setting.topic_config and other.scale > 1 and configs.levels(other.name)
+        Synonym(other, levels[0].text, ConfigSource.STATIC_BROKER)
+        for other in _COARSER_OF.get(name, ())
+        if (levels := configs.levels(other))
     ]
 
 

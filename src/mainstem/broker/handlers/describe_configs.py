@@ -6,7 +6,7 @@ Deliberate: configs of loggers are not kept: INVALID_REQUEST.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from mainstem.broker.access import admin_guards
 from mainstem.broker.access.acls import Operation
@@ -39,17 +39,22 @@ def handle(node: Node, call: Call) -> messages.DescribeConfigsResponse:
             configs=(),
         )
         with reported_in(result):
-            wanted = set(asked.configuration_keys or ())  # none named: all, as in Kafka
+            wanted = set(asked.configuration_keys or ()) or None  # none named: all, as in Kafka
             result.configs = [
-                _described(entry, body) for entry in _entries(node, asked) if not wanted or entry.name in wanted
+                _described(entry, body)
+                for entry in _entries(node, asked, wanted)
+                if wanted is None or entry.name in wanted
             ]
         results.append(result)
     return messages.DescribeConfigsResponse(results=results)
 
 
-def _entries(node: Node, asked: messages.DescribeConfigsResource) -> Iterable[ConfigEntry]:
-    if asked.resource_type == ConfigResourceType.TOPIC:
-        return topic_entries(node.configs, node.topics.find(asked.resource_name).configs)
+def _entries(
+    node: Node, asked: messages.DescribeConfigsResource, wanted: Container[str] | None
+) -> Iterable[ConfigEntry]:
+    """The resource's configs: all that are ``wanted``, and perhaps others."""
+    if asked.resource_type == ConfigResourceType.TOPIC:  # clients ask for one config of each of many topics
+        return topic_entries(node.configs, node.topics.find(asked.resource_name).configs, wanted)
     if asked.resource_type == ConfigResourceType.GROUP:
         return group_entries(node.configs, node.group_configs, asked.resource_name)
     if asked.resource_type == ConfigResourceType.CLIENT_METRICS:

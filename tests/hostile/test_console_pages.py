@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,3 +114,17 @@ def test_pages_that_no_browser_keeps_open_are_bounded(mainstem_broker: EmbeddedB
         assert found == [200, 200, 200, 200, 503, 503]
         assert api.get("/topics").status_code == 200
         assert set(neighbor.answers) <= {200}
+
+
+def test_a_page_that_is_left_before_its_answer_is_no_error(
+    mainstem_broker: EmbeddedBroker, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with gateway(mainstem_broker.bootstrap, module=_MODULE) as process, client(process) as api:
+        files = re.findall(r'"(/_nicegui/[^"]+\.(?:js|css))"', api.get("/").text)
+        host, _, port = process.address.rpartition(":")
+        for path in files * 3:
+            with socket.create_connection((host, int(port)), timeout=20) as leaving:
+                leaving.sendall(f"GET {path} HTTP/1.1\r\nHost: {process.address}\r\n\r\n".encode())
+        assert all(api.get(path).status_code == 200 for path in files)
+    assert len(files) > 10
+    assert capfd.readouterr().err[:1000] == ""

@@ -38,6 +38,7 @@ _EVENTS = "/_nicegui_ws/"
 _FILES = ("/favicon.ico", "/_nicegui/")
 PAGES_MAX: Final = 128
 UNSEEN_S: Final = 10.0
+_NO_RESPONSE: Final = "No response returned."
 _SECURITY = [
     (
         b"content-security-policy",
@@ -130,7 +131,7 @@ class ConsoleRouter:
                 scope, receive, send
             )
             return
-        await console(scope, receive, _secured(send))
+        await _answer(console, scope, receive, _secured(send))
 
     def _refusal(self, scope: Scope) -> Response | None:
         """The answer to what the console does not serve; None when it does."""
@@ -154,6 +155,26 @@ def _has_room() -> bool:
     if len(Client.instances) >= PAGES_MAX:
         Client.prune_instances(client_age_threshold=UNSEEN_S)
     return len(Client.instances) < PAGES_MAX
+
+
+async def _answer(console: AsgiApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Let the console answer. A client that leaves before its answer is no error.
+
+    Starlette's ``BaseHTTPMiddleware``, which NiceGUI uses, raises RuntimeError then: the app below answered nothing.
+    """
+    is_gone = False
+
+    async def watched() -> Message:
+        nonlocal is_gone
+        message = await receive()
+        is_gone = is_gone or message["type"] == "http.disconnect"
+        return message
+
+    try:
+        await console(scope, watched, send)
+    except RuntimeError as error:
+        if not is_gone or str(error) != _NO_RESPONSE:
+            raise
 
 
 def _secured(send: Send) -> Send:

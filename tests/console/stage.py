@@ -30,6 +30,7 @@ from mainstem.views.host.host import ViewHost
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import GetQuery, MetricsQuery, NeighborsQuery, Request, SearchQuery, SqlQuery
 from tests.gateway.served import listening_on
+from tests.support.own_environment import own_environment
 
 AIRPORTS = ("EWR", "LGA", "JFK", "IAH", "MIA", "BQN", "ATL", "ORD", "FLL", "IAD")
 CARRIERS = ("UA", "AA", "B6", "DL", "EV")
@@ -144,7 +145,8 @@ def gateway(
         argv += ["--console-read-only"]
     for socket in view_hosts:
         argv += ["--view-host", str(socket)]
-    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    process = subprocess.Popen(argv, **pipes, text=True, env=own_environment())
     try:
         assert process.stdout is not None
         line = process.stdout.readline().strip()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import mainstem as ms
 from mainstem.client.log import Log
 from mainstem.model import Position
 from mainstem.pipelines.deploy import deploy
+from tests.support.own_environment import own_environment
 
 APP = """
 import mainstem as ms
@@ -51,9 +51,8 @@ class Process:
 def running(module: str, *arguments: str, environment: dict[str, str] | None = None) -> Iterator[Process]:
     """A process of ours, from its ready line to the end of the block."""
     argv = [sys.executable, "-m", module, "--stop-with-parent", *arguments]
-    child = subprocess.Popen(
-        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})}
-    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    child = subprocess.Popen(argv, **pipes, text=True, env=own_environment(environment))
     try:
         assert child.stdout is not None
         yield Process(child, child.stdout.readline().strip().rpartition(" ")[2])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections import OrderedDict
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import sharing, tiers
+from tests.support.own_environment import own_environment
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _ENDS_ITS_PROCESS = """
@@ -41,8 +41,7 @@ def test_a_test_that_ends_its_process_fails_once_and_the_others_are_run(tmp_path
     (tmp_path / "test_one.py").write_text(_ENDS_ITS_PROCESS)
     (tmp_path / "test_two.py").write_text("def test_other(): pass\n")
     argv = [sys.executable, "-m", "pytest", "-n", "2", "-p", "tests.support.sharing", "-p", "no:cacheprovider"]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    environment = {**kept, "PYTHONPATH": str(_CHECKOUT)}
+    environment = own_environment({"PYTHONPATH": str(_CHECKOUT)})
     done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert "1 failed, 3 passed" in done.stdout.splitlines()[-1], done.stdout + done.stderr
     assert (tmp_path / "runs").read_text() == "run\n"

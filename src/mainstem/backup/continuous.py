@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from mainstem.background import StopEvent
 from mainstem.backup.backup_round import BackupRounds, MoreToStoreError
 from mainstem.backup.manifest import ROOT, BackupTakenError, LogIdentity, Manifest, Root, new_writer
 from mainstem.backup.retention import Keeper
@@ -25,7 +26,6 @@ from mainstem.backup.stores.store import ObjectMissingError, ObjectStore
 from mainstem.clock import Clock, SystemClock
 from mainstem.durable_files import LOCAL_FILES, DirectoryLock, private_directory, replace_file
 from mainstem.errors import MainstemError, StorageError
-from mainstem.stop_event import StopEvent
 
 EVERY_S: Final = 5.0
 KEEP_S: Final = 7 * 86_400.0

@@ -158,7 +158,7 @@ def _has_room() -> bool:
 
 
 async def _answer(console: AsgiApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Let the console answer. A client that leaves before its answer is no error.
+    """Let the console answer. Nothing is logged for a client that leaves before its answer.
 
     Starlette's ``BaseHTTPMiddleware``, which NiceGUI uses, raises RuntimeError then: the app below answered nothing.
     """

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from mainstem.background import StopEvent
 from mainstem.client.wire.cluster.metadata import TopicMetadata
 from mainstem.errors import InputError, MainstemError, UnavailableError, UnknownTopicError
 from mainstem.mirror.copying import Copying
@@ -21,7 +22,6 @@ from mainstem.mirror.rate import RateLimit
 from mainstem.mirror.rights import Rights
 from mainstem.mirror.topics import ensure_copy, keep_copy
 from mainstem.model import TopicPartition
-from mainstem.stop_event import StopEvent
 
 _RETRY_S: Final = 2.0
 

@@ -21,11 +21,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from mainstem.background import StopEvent
 from mainstem.errors import InputError, MachineError, MainstemError, UnavailableError
 from mainstem.exit_codes import DONE, NOT_NOW, REFUSED
 from mainstem.node import early_log
 from mainstem.node.roles import Role
-from mainstem.stop_event import StopEvent
 
 _LOG = logging.getLogger("mainstem.node")
 _TAIL_LINES = 20

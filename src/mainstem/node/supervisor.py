@@ -23,13 +23,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from mainstem.background import StopEvent
 from mainstem.broker.metrics.text_format import Sample, counter, gauge
 from mainstem.clock import Clock, SystemClock
 from mainstem.durable_files import LOCAL_FILES, replace_file
 from mainstem.errors import InputError, MainstemError, StorageError
 from mainstem.node.child import Child, exit_text
 from mainstem.node.roles import Role
-from mainstem.stop_event import StopEvent
 
 _BACK_OFF_MIN_S, _BACK_OFF_MAX_S = 0.2, 10.0
 _STEADY_S = 30.0

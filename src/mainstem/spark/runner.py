@@ -17,6 +17,7 @@ from pathlib import Path
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
+from mainstem.background import StopEvent
 from mainstem.client.log import Log
 from mainstem.clock import Clock, SystemClock
 from mainstem.encodings.registration import register_topic
@@ -46,7 +47,6 @@ from mainstem.spark.queries.query_watch import ProgressWatch
 from mainstem.spark.queries.state_publisher import StatePublisher
 from mainstem.spark.session import session
 from mainstem.spark.startup.app_files import share_with_workers
-from mainstem.stop_event import StopEvent
 
 _LOOK_EVERY_S = 0.5
 _LOOK_OFTEN_S = 0.1

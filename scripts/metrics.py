@@ -67,6 +67,12 @@ _SECTIONS: Final[dict[str, dict[str, Metric]]] = {
         "mainstem_partitions_open": Metric(_ONE, "partitions"),
         "mainstem_partitions_unopened": Metric(_ONE, "partitions"),
         "mainstem_segment_files_open": Metric(_ONE, "files"),
+        "mainstem_remote_cache_bytes": Metric(_ONE, "bytes"),
+        "mainstem_remote_loaded_bytes_total": Metric(_ONE, "bytes"),
+        "mainstem_remote_load_failures_total": Metric(
+            _ONE, "reads", "Grows: the store of the backup does not answer; old records are refused meanwhile."
+        ),
+        "mainstem_remote_released_bytes_total": Metric(_ONE, "bytes"),
         "mainstem_partition_log_start_offset": Metric(_PARTITION, "offset"),
         "mainstem_partition_durable_offset": Metric(_PARTITION, "offset"),
         "mainstem_partition_high_watermark": Metric(_PARTITION, "offset"),

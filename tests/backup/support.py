@@ -15,14 +15,14 @@ from mainstem.backup.continuous import Backup, BackupOptions
 from mainstem.backup.manifest import ManifestReader
 from mainstem.backup.restore import Restored, restore
 from mainstem.backup.status import BackupStatus
-from mainstem.backup.stores.opening import open_store
-from mainstem.backup.stores.store import ObjectStore, StoreError
 from mainstem.backup.verification import verify_backup
 from mainstem.client.log import Log
 from mainstem.clock import Clock, SystemClock
 from mainstem.log.files.disk import OsDisk
 from mainstem.log.recovery.verify import verify_directory
 from mainstem.model import Position
+from mainstem.object_stores.opening import open_store
+from mainstem.object_stores.store import ObjectStore, StoreError
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.support.eventually import eventually
 

@@ -15,10 +15,10 @@ from confluent_kafka import Consumer, TopicPartition
 
 from mainstem.backup.manifest import ManifestReader
 from mainstem.backup.moments import time_text
-from mainstem.backup.stores.opening import open_store
 from mainstem.client.log import Log
 from mainstem.errors import MainstemError
 from mainstem.model import Position
+from mainstem.object_stores.opening import open_store
 from mainstem.testing.broker_process import BrokerProcess
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.backup.support import BackupProcess, require_prefix, require_sound, restored

@@ -6,10 +6,11 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from mainstem.backup.pieces import PIECE_BYTES_MAX, PieceWriter
+from mainstem.backup.pieces import PieceWriter
 from mainstem.backup.source import opened
 from mainstem.backup.stored_files import read_piece
-from mainstem.backup.stores.directory_store import DirectoryStore
+from mainstem.log.segments.remote_segment import PIECE_BYTES_MAX
+from mainstem.object_stores.directory_store import DirectoryStore
 
 _SEED = 3
 

@@ -12,12 +12,12 @@ from mainstem.backup.manifest import ManifestReader
 from mainstem.backup.moments import newest_points, time_text
 from mainstem.backup.retention import Keeper
 from mainstem.backup.status import BackupStatus
-from mainstem.backup.stores.opening import open_store
 from mainstem.clock import SystemClock
 from mainstem.errors import InputError
 from mainstem.log.files.disk import OsDisk
 from mainstem.log.node.node_log import NodeLog
 from mainstem.model import TopicPartition
+from mainstem.object_stores.opening import open_store
 from mainstem.record.writer import NewRecord, build_batch
 from mainstem.testing import ManualClock
 from tests.backup.support import require_prefix, require_same_segments, require_sound, restored

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.backup.stores.directory_store import DirectoryStore
-from mainstem.backup.stores.opening import check_url, open_store, probe
-from mainstem.backup.stores.store import ObjectMissingError, StoreConflictError, StoreRefusedError
 from mainstem.errors import ConfigError
+from mainstem.object_stores.directory_store import DirectoryStore
+from mainstem.object_stores.opening import check_url, open_store, probe
+from mainstem.object_stores.store import ObjectMissingError, StoreConflictError, StoreRefusedError
 from tests.backup.generation_server import GenerationServer
 from tests.support.azure_server import AzureServer
 from tests.support.s3_server import S3Server

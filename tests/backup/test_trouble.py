@@ -14,12 +14,12 @@ from mainstem.backup.continuous import Backup, BackupOptions
 from mainstem.backup.manifest import ROOT, BackupTakenError, ManifestReader
 from mainstem.backup.retention import Keeper
 from mainstem.backup.status import BackupStatus
-from mainstem.backup.stores.opening import open_store
 from mainstem.backup.verification import verify_backup
 from mainstem.client.log import Log
 from mainstem.clock import SystemClock
 from mainstem.durable_files import unfinished_directory
 from mainstem.errors import ConfigError, DirectoryLockedError, InputError, MainstemError, StorageError
+from mainstem.object_stores.opening import open_store
 from mainstem.testing import ManualClock
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.backup.support import FailingStore, backed_up, backup_of, flip_bit, once, require_sound, restored, values

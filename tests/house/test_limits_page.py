@@ -29,6 +29,10 @@ CONSTANTS = {
     ],
     "elements of a request": ["broker.api:_ELEMENTS_MAX"],
     "segment files": ["open_files:SEGMENT_FILES_MAX"],
+    "disk space for old records": [
+        "broker.storage.remote_storage:_LOADS_AT_ONCE",
+        "broker.storage.remote_storage:_LOADS_MAX",
+    ],
     "the least size of a segment": ["log.partition.config:SEGMENT_BYTES_MIN"],
     "records of one append, in a topic": ["log.partition.append_validation:FEATURE_RECORDS_MAX"],
     "records that a refusal": ["record.record_check:BROKEN_RECORDS_MAX"],

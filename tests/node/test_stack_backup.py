@@ -9,11 +9,11 @@ from pathlib import Path
 import httpx
 
 from mainstem.backup.manifest import ManifestReader
-from mainstem.backup.stores.opening import open_store
 from mainstem.client.log import Log
 from mainstem.errors import MainstemError
 from mainstem.model import TopicPartition
 from mainstem.node.stack import Stack
+from mainstem.object_stores.opening import open_store
 from tests.support.eventually import eventually
 
 

@@ -12,5 +12,4 @@
 * ``verification``: proves objects and record batches
 * ``stored_files``: reads files out of their pieces
 * ``status``: how the backup is doing, as metrics
-* ``stores``: where the objects lie
 """

@@ -21,9 +21,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
 
-from mainstem.backup.catalog import TREE, ManifestEntry, PartitionEnd, PartitionKey, StoredFile, StoredPiece, key_of
+from mainstem.backup.catalog import TREE, ManifestEntry, PartitionEnd, PartitionKey, StoredFile, key_of
 from mainstem.backup.manifest import Manifest
-from mainstem.backup.pieces import PIECE_BYTES_MAX, PieceWriter
+from mainstem.backup.pieces import PieceWriter
 from mainstem.backup.retention import Keeper
 from mainstem.backup.source import (
     ChangedError,
@@ -36,10 +36,11 @@ from mainstem.backup.source import (
     opened,
     prove,
 )
-from mainstem.errors import DamagedTreeError
-from mainstem.log.files.names import LOG, SNAPSHOT, offset_file
+from mainstem.errors import DamagedTreeError, StorageError
+from mainstem.log.files.names import LOG, REMOTE, SNAPSHOT, offset_file
 from mainstem.log.partition.checkpoints import encode_uuid
 from mainstem.log.recovery.node_checkpoint import PartitionOffsets
+from mainstem.log.segments.remote_segment import PIECE_BYTES_MAX, RemoteSegment, StoredPiece
 from mainstem.log.verifiable.tree_files import ENTRIES_FILE
 from mainstem.model import TopicPartition
 from mainstem.tlog.leaf import LEAF_BYTES
@@ -67,6 +68,7 @@ class BackupRounds:
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="backup upload")
         self._seen: dict[TopicPartition, tuple[PartitionOffsets, int]] = {}
         self._ends: dict[TopicPartition, PartitionEnd | None] = {}
+        self._written_remote: dict[tuple[PartitionKey, int], tuple[StoredPiece, ...]] = {}
         self.stored_bytes = 0
         keeper.begin(manifest)
 
@@ -103,7 +105,26 @@ class BackupRounds:
         if not round_.entry.is_empty or self._ends or not self._manifest.root.chapters:
             self._commit(round_, moment, is_point=True)
         self._keeper.tidy()
+        self._write_remote()
         return moment
+
+    def _write_remote(self) -> None:
+        """Write where closed segments are in the store, for the partitions of which the log may then remove them."""
+        state = self._manifest.state
+        written: dict[tuple[PartitionKey, int], tuple[StoredPiece, ...]] = {}
+        for topic_partition in self._directory.remote_partitions():
+            end = state.ends.get(topic_partition)
+            if end is None:
+                continue
+            key = key_of(end.topic_id, topic_partition.partition)
+            for base, file in state.current(key, LOG).items():
+                if base >= end.last_base or not file.is_closed:
+                    continue
+                pieces = written[key, base] = tuple(file.pieces)
+                if self._written_remote.get((key, base)) != pieces:
+                    data = RemoteSegment(self._manifest.store.url, pieces).encode()
+                    self._directory.write_remote(topic_partition, end.topic_id, base, data)
+        self._written_remote = written
 
     def _take_changed(self, round_: _Round, moment: Moment) -> None:
         for topic_partition, offsets in moment.checkpoint.partitions.items():
@@ -162,7 +183,7 @@ class _Round:
         before = self._state.ends.get(topic_partition)
         if before is not None and before.topic_id != topic_id:
             self._remove_all(key_of(before.topic_id, topic_partition.partition))
-        bases = [base for base in listing.segments if base <= offsets.recovery_point]
+        bases = [base for base in listing.bases if base <= offsets.recovery_point]
         if not bases:
             raise ChangedError(f"{listing.directory} has no segment up to offset {offsets.recovery_point}")
         known = self._state.current(key, LOG)
@@ -172,7 +193,7 @@ class _Round:
             end = self._take_segment(key, listing, known.get(base), (base, following), offsets.recovery_point)
             if following is not None:
                 self.pause_if_long()
-        for base in known.keys() - listing.segments.keys():
+        for base in known.keys() - set(listing.bases):
             self._put(key, replace(known[base], removed=self.entry.number))
         self._take_snapshot(key, listing, offsets.recovery_point)
         self._take_tree(key, listing)
@@ -203,9 +224,9 @@ class _Round:
         self, listing: Listing, known: dict[int, StoredFile], bases: list[int], recovery_point: int
     ) -> None:
         """Raises ChangedError where a compaction may be ahead of the checkpoint."""
-        if recovery_point >= max(listing.segments):
+        if recovery_point >= max(listing.bases):
             return
-        for base in bases:
+        for base in set(bases) - listing.remote:
             if base not in known or not listing.segments[base].is_in(known[base].identity):
                 raise ChangedError(f"{listing.directory} has segments that are newer than the checkpoint")
 
@@ -221,6 +242,13 @@ class _Round:
     ) -> int:
         """Store what is new of a segment; the file position up to which it belongs to the point."""
         base, following = bases
+        if base in listing.remote:
+            if stored is None or following is None:
+                raise StorageError(
+                    f"{listing.path(base)} is not on the disk, and not in this backup: back up into the URL that "
+                    f"{offset_file(base, REMOTE)} beside it names"
+                )
+            return stored.size_bytes
         listed = listing.segments[base]
         if stored is not None and following is not None and stored.identity == listed.text(closed=True):
             return stored.size_bytes

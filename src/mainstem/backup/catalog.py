@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from mainstem.errors import CorruptBatchError
 from mainstem.log.files.names import LOG, SNAPSHOT
+from mainstem.log.segments.remote_segment import StoredPiece
 from mainstem.model import TopicPartition
 from mainstem.record.checksum import crc32c
 
@@ -30,21 +31,6 @@ _MAGIC: Final = b"MSBK1 %08x\n"
 _MAGIC_BYTES: Final = len(b"MSBK1 00000000\n")
 PartitionKey: TypeAlias = str
 """A partition of one topic id: a recreated topic has another."""
-
-
-class StoredPiece(NamedTuple):
-    """The bytes [start, end) of a file: they lie in an object from ``object_offset`` on, and have this CRC32C."""
-
-    object_name: str
-    object_offset: int
-    start: int
-    end: int
-    crc: int
-
-    @property
-    def size_bytes(self) -> int:
-        """How many bytes it has."""
-        return self.end - self.start
 
 
 @dataclass(slots=True)
@@ -63,6 +49,11 @@ class StoredFile:
     def size_bytes(self) -> int:
         """The bytes that are stored."""
         return self.pieces[-1].end if self.pieces else 0
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is all of a segment that does not grow any more."""
+        return self.identity.count(":") == 3
 
     def is_of(self, number: int) -> bool:
         """Whether it belongs to the point of this number."""

@@ -21,11 +21,11 @@ from mainstem.backup.manifest import ROOT, BackupTakenError, LogIdentity, Manife
 from mainstem.backup.retention import Keeper
 from mainstem.backup.source import ChangedError, DataDirectory, NoLogYetError
 from mainstem.backup.status import BackupStatus
-from mainstem.backup.stores.opening import probe
-from mainstem.backup.stores.store import ObjectMissingError, ObjectStore
 from mainstem.clock import Clock, SystemClock
 from mainstem.durable_files import LOCAL_FILES, DirectoryLock, private_directory, replace_file
 from mainstem.errors import MainstemError, StorageError
+from mainstem.object_stores.opening import probe
+from mainstem.object_stores.store import ObjectMissingError, ObjectStore
 
 EVERY_S: Final = 5.0
 KEEP_S: Final = 7 * 86_400.0

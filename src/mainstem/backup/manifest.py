@@ -33,13 +33,13 @@ from mainstem.backup.catalog import (
     encode_entry,
     encode_state,
 )
-from mainstem.backup.stores.store import (
+from mainstem.errors import ConfigError, InputError
+from mainstem.object_stores.store import (
     ObjectMissingError,
     ObjectStore,
     StoreConflictError,
     StoreError,
 )
-from mainstem.errors import ConfigError, InputError
 
 ROOT: Final = "backup.json"
 POINTS, CHAPTERS, DATA = "points", "chapters", "data"

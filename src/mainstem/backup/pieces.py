@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final
 
-from mainstem.backup.catalog import StoredPiece
 from mainstem.backup.manifest import DATA
 from mainstem.backup.source import ChangedError, OpenFile
-from mainstem.backup.stores.store import ObjectStore
+from mainstem.log.segments.remote_segment import PIECE_BYTES_MAX, StoredPiece
+from mainstem.object_stores.store import ObjectStore
 from mainstem.record.checksum import crc32c
 
-PIECE_BYTES_MAX: Final = 32 << 20
 _OWN_OBJECT_BYTES: Final = 4 << 20
 _SHARED_BYTES: Final = 8 << 20
 _UPLOADS_AT_ONCE: Final = 3

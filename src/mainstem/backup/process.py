@@ -18,10 +18,10 @@ from typing import Final
 
 from mainstem.backup.continuous import EVERY_S, KEEP_S, Backup, BackupOptions
 from mainstem.backup.status import STATUS_FILE, BackupStatus
-from mainstem.backup.stores.opening import check_url, open_store
 from mainstem.clock import SystemClock
 from mainstem.errors import MainstemError
 from mainstem.exit_codes import DONE, report_error
+from mainstem.object_stores.opening import check_url, open_store
 
 _STOP_S: Final = 8.0
 

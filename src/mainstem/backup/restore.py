@@ -21,7 +21,6 @@ from mainstem.backup.catalog import BackupState, PartitionEnd, key_of
 from mainstem.backup.manifest import ManifestReader
 from mainstem.backup.moments import ends_of, point_at
 from mainstem.backup.stored_files import stretches
-from mainstem.backup.stores.store import ObjectMissingError, ObjectStore
 from mainstem.durable_files import LOCAL_FILES, put_in_place, replace_file, unfinished_directory
 from mainstem.errors import InputError, StorageError
 from mainstem.log.files.disk import OsDisk
@@ -46,6 +45,7 @@ from mainstem.log.partition.leader_epochs import EpochEntry
 from mainstem.log.recovery.node_checkpoint import NodeCheckpoint, PartitionOffsets, encode_node_checkpoint
 from mainstem.log.verifiable.tree_files import TreeFiles
 from mainstem.model import Position, TopicPartition
+from mainstem.object_stores.store import ObjectMissingError, ObjectStore
 from mainstem.tlog.leaf import LEAF_BYTES, decode_leaf
 from mainstem.tlog.merkle import EMPTY_ROOT
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mainstem.backup.manifest import LogIdentity
+from mainstem.durable_files import LOCAL_FILES, replace_file
 from mainstem.errors import DamagedTreeError, ProofError, StorageError, UnavailableError
 from mainstem.log.cleaning.compaction_job import SWAP
 from mainstem.log.files.names import (
@@ -29,15 +30,19 @@ from mainstem.log.files.names import (
     META_PROPERTIES,
     NODE_CHECKPOINT,
     PARTITION_METADATA,
+    REMOTE,
+    REMOTE_PARTITIONS,
     SNAPSHOT,
     offset_file,
     parse_offset_file,
+    parse_partition_directory,
     partition_directory,
 )
 from mainstem.log.partition.checkpoints import (
     decode_leader_epochs,
     decode_partition_metadata,
     decode_properties,
+    encode_uuid,
 )
 from mainstem.log.recovery.node_checkpoint import NodeCheckpoint, decode_node_checkpoint
 from mainstem.log.segments.batch_scan import Start, walk_past_damage
@@ -132,13 +137,19 @@ def opened(path: Path) -> Iterator[OpenFile]:
 class Listing:
     """The files of a partition: segments and snapshots, by offset, rising; and the leader epochs.
 
-    All segments were there at one moment.
+    All segments were there at one moment. ``remote``: further segments, whose bytes are in the store alone.
     """
 
     directory: Path
     segments: dict[int, FileIdentity]
     snapshots: list[int]
     epochs: tuple[tuple[int, int], ...]
+    remote: frozenset[int] = frozenset()
+
+    @property
+    def bases(self) -> list[int]:
+        """The base offsets of all segments."""
+        return sorted({*self.segments, *self.remote})
 
     def path(self, offset: int) -> Path:
         """The file of a segment."""
@@ -216,7 +227,28 @@ class DataDirectory:
             segments,
             snapshots,
             tuple((entry.epoch, entry.start_offset) for entry in epochs),
+            frozenset(offset for offset, suffix in parsed if suffix == REMOTE and offset not in segments),
         )
+
+    def remote_partitions(self) -> list[TopicPartition]:
+        """The partitions whose closed segments may leave the disk, once the store has them. Raises StorageError."""
+        try:
+            names = (_read(self.path / REMOTE_PARTITIONS) or b"").decode().split()
+        except OSError as error:
+            raise StorageError(f"cannot read {self.path / REMOTE_PARTITIONS}: {error.strerror or error}") from error
+        return [found for found in map(parse_partition_directory, names) if found is not None]
+
+    def write_remote(self, topic_partition: TopicPartition, topic_id: str, base_offset: int, data: bytes) -> None:
+        """Write where the store has the bytes of a segment, if the partition still has it. Raises StorageError."""
+        directory = self.path / partition_directory(topic_partition)
+        path = directory / offset_file(base_offset, REMOTE)
+        try:
+            written_id = decode_partition_metadata(_read(directory / PARTITION_METADATA))
+            is_there = path.exists() or (directory / offset_file(base_offset, LOG)).exists()
+            if is_there and (written_id is None or encode_uuid(written_id) == topic_id) and _read(path) != data:
+                replace_file(LOCAL_FILES, path, data)
+        except OSError as error:
+            raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _segment_names(names: list[str]) -> set[str]:

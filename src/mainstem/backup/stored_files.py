@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mainstem.backup.catalog import StoredFile, StoredPiece
-from mainstem.backup.stores.store import ObjectStore
+from mainstem.backup.catalog import StoredFile
 from mainstem.errors import CorruptBatchError, StorageError
+from mainstem.log.segments.remote_segment import StoredPiece
+from mainstem.object_stores.store import ObjectStore
 from mainstem.record.checksum import crc32c
 
 

@@ -18,12 +18,12 @@ from mainstem.backup.catalog import TREE, BackupState, PartitionKey, StoredFile,
 from mainstem.backup.manifest import ManifestReader
 from mainstem.backup.moments import points
 from mainstem.backup.stored_files import DamagedObjectError, StoredReader, stretches
-from mainstem.backup.stores.store import ObjectMissingError, ObjectStore
 from mainstem.errors import CorruptBatchError, ProofError
 from mainstem.log.files.names import LOG, offset_file, partition_directory
 from mainstem.log.partition.producer_snapshot import SnapshotError, decode_snapshot, owner_of
 from mainstem.log.segments.batch_scan import Start, walk_past_damage
 from mainstem.model import TopicPartition
+from mainstem.object_stores.store import ObjectMissingError, ObjectStore
 from mainstem.tlog.leaf import LEAF_BYTES, decode_leaf
 
 _TRIES: Final = 3

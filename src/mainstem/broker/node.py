@@ -33,6 +33,8 @@ from mainstem.broker.storage.compaction import Compaction
 from mainstem.broker.storage.delayed_fetch import DelayedFetches
 from mainstem.broker.storage.fetch_sessions import FetchSessions
 from mainstem.broker.storage.group_commit import GroupCommit
+from mainstem.broker.storage.remote_pieces import RemotePieces, remote_pieces
+from mainstem.broker.storage.remote_storage import RemoteStorage
 from mainstem.broker.storage.topics import Topic, Topics
 from mainstem.broker.storage.trees import Trees
 from mainstem.broker.storage.validation_threads import AppendChecks
@@ -57,8 +59,15 @@ _PRODUCER_IDS_OF_A_SOURCE: Final = 1_000_000
 class Node:
     """The services of one broker."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock, log: NodeLog, apis: Mapping[int, ServedApi]) -> None:
-        """``apis`` are those that the node serves, by number."""
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        log: NodeLog,
+        apis: Mapping[int, ServedApi],
+        pieces: RemotePieces | None = None,
+    ) -> None:
+        """``apis`` are those that the node serves, by number; ``pieces`` those of remote segments."""
         self.config = config
         self.clock = clock
         self.log = log
@@ -86,7 +95,7 @@ class Node:
         self.meters = Meters()
         self.telemetry = Telemetry(config, log.metadata, clock)
         self.commit = GroupCommit(self.fetches.wake, self.meters)
-        self.topics = Topics(log, config)
+        self.topics = Topics(log, config, has_store=pieces is not None)
         self.append_checks = AppendChecks(self.topics)
         self.configs.apply()
         self.group_configs = GroupConfigs(config, log.metadata)
@@ -100,6 +109,7 @@ class Node:
             self.topics, self.commit, self.fetches, clock, config, self.group_configs, self.groups, letter_rules
         )
         self.compaction = Compaction(config, clock, log)
+        self.remote = RemoteStorage(config, clock, log, pieces, self.fetches.wake)
         self.trees = Trees(log.directory, str(config.get("mainstem.signing.keys")))
         self._producer_ids = range(0)
         self.markers = Markers(self.topics, self.commit, clock, self.groups.transactional)
@@ -113,9 +123,10 @@ class Node:
 
         Raises ConfigError, DirectoryLockedError, StorageError.
         """
-        log = NodeLog.open(disk, clock, config.data_dir, config.topic_defaults())
+        pieces = remote_pieces(config)
+        log = NodeLog.open(disk, clock, config.data_dir, config.topic_defaults(), pieces)
         try:
-            node = cls(config, clock, log, apis)
+            node = cls(config, clock, log, apis, pieces)
         except ConfigError:
             log.close()
             raise
@@ -192,6 +203,7 @@ class Node:
         self.share.stop()
         await self.commit.stop()
         await self.trees.stop()
+        await self.remote.stop()
         self.log.close()
 
 

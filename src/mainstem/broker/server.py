@@ -79,6 +79,7 @@ class Broker:
         self._chores.start("client metrics", node.telemetry.keep)
         self._chores.start("compaction", node.compaction.run)
         self._chores.start("trees", node.trees.run)
+        self._chores.start("remote segments", node.remote.keep)
         first = self.listeners[0]
         return first.advertised or (first.host, first.port)
 

@@ -17,8 +17,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from mainstem.errors import StorageError
-from mainstem.log.files.names import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX, parse_offset_file
+from mainstem.errors import InputError, StorageError
+from mainstem.log.files.names import (
+    LOG,
+    OFFSET_INDEX,
+    REMOTE,
+    SNAPSHOT,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    parse_offset_file,
+)
 
 _COPY_BYTES = 1 << 30
 _COPIED = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT)
@@ -55,6 +63,12 @@ def partition_transfer(path: Path) -> PartitionTransfer:
     with reading(path):
         sizes = {entry.name: entry.stat().st_size for entry in os.scandir(path) if entry.is_file()}
     parsed = {name: file for name in sizes if (file := parse_offset_file(name)) is not None}
+    remote = {offset for offset, suffix in parsed.values() if suffix == REMOTE}
+    if away := remote - {offset for offset, suffix in parsed.values() if suffix == LOG}:
+        raise InputError(
+            f"{path} has {len(away)} segments that are in the store of its backup alone: restore the backup into "
+            "another directory (mainstem restore URL --to DIR), and take that"
+        )
     active = max((offset for offset, suffix in parsed.values() if suffix == LOG), default=-1)
     files = []
     for name, (offset, suffix) in sorted(parsed.items()):

@@ -26,10 +26,12 @@ _INSTEAD: Final = {
     "mainstem.verifiable": "Apache Kafka keeps no tree, and --commit removes this one: keep the last checkpoint and "
     "the proofs that you need. A topic that is adopted later begins another history: give its signing key another name",
     "mainstem.max.decompressed.bytes": "Apache Kafka bounds the compressed batch alone: max.message.bytes",
+    "remote.storage.enable": "Apache Kafka needs a plugin for its remote storage: all segments stay on the disk there",
     "flush": "Apache Kafka answers before the disk has it; keep three replicas and min.insync.replicas=2, or set "
     "flush.messages=1",
 }
 _SCHEMAS: Final = "Apache Kafka does not check schemas; the registry's topic goes along, and serializers check"
+_OWN: Final = ("flush", INTERNAL_SEGMENT_BYTES, "remote.storage.enable", "remote.log.copy.disable")
 _UNSET: Final = frozenset({"", "false", "0"})
 
 
@@ -66,7 +68,7 @@ def _split(configs: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     kept: dict[str, str] = {}
     left: dict[str, str] = {}
     for name, value in configs.items():
-        is_own = name.startswith(("mainstem.", "confluent.")) or name in ("flush", INTERNAL_SEGMENT_BYTES)
+        is_own = name.startswith(("mainstem.", "confluent.")) or name in _OWN
         (left if is_own else kept)[name] = value
     return kept, left
 

@@ -216,7 +216,8 @@ _MESSAGES: Final = {
     ErrorCode.UNKNOWN_MEMBER_ID: "the group has no such member",
     ErrorCode.REBALANCE_IN_PROGRESS: "the group is rebalancing: join again",
     ErrorCode.UNSUPPORTED_VERSION: "the broker does not support this version of the request",
-    ErrorCode.KAFKA_STORAGE_ERROR: "the disk failed; the partition refuses writes until the log restarts",
+    ErrorCode.KAFKA_STORAGE_ERROR: "the disk failed, or the store of old records did: the log's output says which; "
+    "after a failure of the disk a partition refuses writes until the log restarts",
     ErrorCode.MEMBER_ID_REQUIRED: "join again with the member id in this answer",
     ErrorCode.FENCED_INSTANCE_ID: "another member has registered with the same group instance id",
 }

@@ -22,6 +22,7 @@ from mainstem.log.partition.config import CONFIGS, parse_config, similar
 from mainstem.log.partition.config_values import (
     BOOLEAN,
     INT32_MAX,
+    TEXT,
     ConfigDef,
     ConfigType,
     definitions,
@@ -86,6 +87,15 @@ _BASE: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
     ("offsets.topic.segment.bytes", whole(1024), 104_857_600): "segment.bytes of __consumer_offsets",
     ("log.retention.check.interval.ms", long(1), 300_000): "How often all partitions are looked at for segments that "
     "retention.ms or retention.bytes do not keep",
+    (
+        "remote.log.manager.task.interval.ms",
+        long(1),
+        30_000,
+    ): "How often topics with remote.storage.enable are looked "
+    "at for segments that local.retention.ms or local.retention.bytes do not keep on the disk",
+    ("mainstem.remote.storage.url", TEXT, ""): "The backup of this log, from which segments are read that have left "
+    "the disk; --backup of mainstem serve and mainstem run sets it",
+    ("mainstem.remote.cache.bytes", long(64 << 20), 1 << 30): "Disk space for what was read from there",
     ("log.cleaner.enable", BOOLEAN, "true"): "Whether topics with cleanup.policy=compact are compacted",
     ("log.cleaner.backoff.ms", long(1), 15_000): "How often compaction looks for work",
     ("log.cleaner.dedupe.buffer.size", long(1 << 16), 134_217_728): "Memory for the keys of one compaction, 24 bytes "

@@ -32,6 +32,7 @@ from mainstem.broker.storage.fetch_sessions import (
 )
 from mainstem.errors import DamagedRecordsError, MainstemError, RemoteError
 from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.log.segments.remote_segment import PiecesMissingError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.fetch import AbortedTransaction as AbortedAnswer
 from mainstem.protocol.messages.fetch import (
@@ -140,6 +141,9 @@ class _Fetch:
                 if log is not partition.log:
                     session.found(partition, log)
                 data, got_bytes, end = self._read_partition(log, partition.asked, left_bytes, is_first=not size_bytes)
+            except PiecesMissingError as missing:
+                data, got_bytes = self._load(partition, missing), 0
+                has_failed |= data.error_code != 0
             except MainstemError as error:
                 data, got_bytes = _refused(partition.asked.partition, error), 0
                 if data.error_code in _UNKNOWN:
@@ -152,6 +156,23 @@ class _Fetch:
             size_bytes += got_bytes
             self._found[partition] = data
         return size_bytes, has_failed
+
+    def _load(self, partition: SessionPartition, missing: PiecesMissingError) -> PartitionData:
+        """Let old records be loaded from the store. The answer has none, if the time is over before they are here."""
+        log = partition.log
+        assert log is not None
+        failure = self._node.remote.begin(missing, log)
+        if failure is not None:
+            return _refused(partition.asked.partition, failure)
+        return PartitionData(
+            partition_index=partition.asked.partition,
+            error_code=ErrorCode.NONE,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=[] if self._committed else None,
+            records=(),
+        )
 
     def _find(self, partition: SessionPartition) -> PartitionLog:
         """Raises RemoteError, UnknownTopicError, PartitionOfflineError."""

@@ -2,14 +2,15 @@
 
 The end is the high watermark: what a reader may see. ``isolation_level`` 1 asks for the last stable offset instead, and
 finds no record at or past it.
-Deliberate: nothing is ever moved to other storage, so the local start (-4) is the start, and the ends of what was moved
-(-5) or waits to be moved (-6) are unknown (-1).
+For topics with ``remote.storage.enable``: where the local part starts (-4), the last offset that the backup's store
+holds (-5), and the first that it does not hold (-6). For others -4 is the start, and -5 and -6 are unknown (-1).
 A batch whose records must be read to find a time is read in a thread, a few at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Final
 
 from mainstem.broker.access.acls import Operation
@@ -90,22 +91,35 @@ async def _look_up(node: Node, log: PartitionLog, timestamp: int, isolation_leve
     end = log.last_stable_offset if isolation_level else log.high_watermark
     if timestamp == _LATEST:
         return end, -1, log.leader_epoch
-    if timestamp in (_EARLIEST, _EARLIEST_LOCAL):
+    if timestamp == _EARLIEST:
         return log.log_start_offset, -1, log.log_start_epoch
+    if timestamp == _EARLIEST_LOCAL:
+        return log.local_start_offset, -1, log.epoch_of(log.local_start_offset)
     if timestamp in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
-        return -1, -1, -1
+        return _tiered(log, timestamp)
     found = await _search(node, log, timestamp)
     return found if found is not None and found.offset < end else (-1, -1, -1)
+
+
+def _tiered(log: PartitionLog, timestamp: int) -> tuple[int, int, int]:
+    """Return the last offset that the store holds, or the first that it does not hold."""
+    if not log.config.remote_storage_enable:
+        return -1, -1, -1
+    end = log.stored_end_offset
+    if timestamp == _EARLIEST_PENDING_UPLOAD:
+        return end, -1, log.epoch_of(end)
+    return (end - 1, -1, log.epoch_of(end - 1)) if end > log.log_start_offset else (-1, -1, -1)
 
 
 async def _search(node: Node, log: PartitionLog, timestamp: int) -> TimestampOffset | None:
     """Return the first record with the greatest timestamp, or with at least this one."""
     if timestamp == _MAX_TIMESTAMP:
-        batch = log.batch_of_max_timestamp()
+        batch = await node.remote.reading(log.batch_of_max_timestamp)
         return await _read(node, batch) if batch is not None else None
-    found = log.begin_timestamp_search(timestamp)
+    found = await node.remote.reading(lambda: log.begin_timestamp_search(timestamp))
     while isinstance(found, UnreadBatch):
-        found = await _read(node, found) or log.begin_timestamp_search(timestamp, found.next_offset)
+        go_on = partial(log.begin_timestamp_search, timestamp, found.next_offset)
+        found = await _read(node, found) or await node.remote.reading(go_on)
     return found
 
 

@@ -27,6 +27,7 @@ from mainstem.broker.share.share_partition_manager import ShareAcquiredRecords, 
 from mainstem.broker.share.state_records import ShareKey
 from mainstem.errors import MainstemError
 from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.log.segments.remote_segment import PiecesMissingError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.share_fetch import (
     AcquiredRecords,
@@ -138,6 +139,12 @@ def _look(
             share_partition = node.share.partitions.open(ShareKey(group_id, *partition), log)
             wanted = ShareFetchParams(member_id, left_records, max(1, body.batch_size), mode)
             delivered = node.share.partitions.acquire(share_partition, log, wanted, limits, left_bytes)
+        except PiecesMissingError as missing:  # old records, which are loaded from the store meanwhile
+            failure = node.remote.begin(missing, log)
+            if failure is not None:
+                found[partition] = _data(partition, code=error_code(failure), message=str(failure))
+                continue
+            delivered = _NOTHING
         except MainstemError as error:
             found[partition] = _data(partition, code=error_code(error), message=str(error))
             continue

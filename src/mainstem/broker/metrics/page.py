@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mainstem.broker.share.dead_letters.letter_writer import LetterWriter
     from mainstem.broker.storage.delayed_fetch import DelayedFetches
     from mainstem.broker.storage.fetch_sessions import FetchSessions
+    from mainstem.broker.storage.remote_storage import RemoteStorage
     from mainstem.broker.telemetry.telemetry import Telemetry
     from mainstem.log.partition.partition_log import PartitionLog
 
@@ -123,6 +124,19 @@ def _node(broker: Broker) -> Iterator[str]:
     yield from _disk(node.config.data_dir)
     yield from _transactions(node.transactions.open_starts_ms, node.clock.time_ms())
     yield gauge("mainstem_segment_files_open", "Open segment files of the log.", _one(node.log.directory.open_files))
+    yield from _remote(node.remote)
+
+
+def _remote(remote: RemoteStorage) -> Iterator[str]:
+    kept, loaded = (0, 0) if remote.pieces is None else (remote.pieces.size_bytes, remote.pieces.loaded_bytes)
+    yield gauge("mainstem_remote_cache_bytes", "Bytes of old segments that were read from the store.", _one(kept))
+    yield counter("mainstem_remote_loaded_bytes_total", "Bytes of old segments read from the store.", _one(loaded))
+    yield counter("mainstem_remote_load_failures_total", "Reads of the store that failed.", _one(remote.failed_loads))
+    yield counter(
+        "mainstem_remote_released_bytes_total",
+        "Bytes of segments that have left the disk for the store.",
+        _one(remote.released_bytes),
+    )
 
 
 def _disk(data_dir: Path) -> Iterator[str]:

@@ -12,5 +12,7 @@
 * ``compaction``: chooses partitions to compact and runs the worker
 * ``compaction_worker``: the process that compacts
 * ``trees``: the trees of verifiable topics: they follow the log, and checkpoints are signed
+* ``remote_storage``: old segments leave the disk for the backup's store, and are loaded for readers
+* ``remote_pieces``: the cache of what was read from there
 * ``housekeeping``: rounds of retention, of segments and of committed offsets
 """

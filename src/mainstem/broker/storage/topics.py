@@ -16,10 +16,10 @@ from uuid import UUID
 from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.error_codes import refusal
 from mainstem.broker.storage.topic_partitions import TopicPartitions
-from mainstem.errors import StorageError, TopicExistsError, UnknownTopicError
+from mainstem.errors import ConfigError, StorageError, TopicExistsError, UnknownTopicError
 from mainstem.log.node.metadata import METADATA_PARTITION, PARTITIONS_MAX, TopicEntry
 from mainstem.log.node.node_log import NodeLog
-from mainstem.log.partition.config import check_changed_configs
+from mainstem.log.partition.config import LogConfig, check_changed_configs
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.model import MIRROR_OF, is_topic_name
 from mainstem.protocol.errors import ErrorCode
@@ -69,8 +69,10 @@ class Topic:
 class Topics:
     """All topics of the node. ``version`` rises with every change."""
 
-    def __init__(self, log: NodeLog, config: BrokerConfig) -> None:
+    def __init__(self, log: NodeLog, config: BrokerConfig, *, has_store: bool = False) -> None:
+        """``has_store``: segments that have left the disk can be read from the store of a backup."""
         self._log = log
+        self._has_store = has_store
         self._auto_create = bool(config.get("auto.create.topics.enable"))
         self.default_partitions = int(config.get("num.partitions"))
         self._internal = {
@@ -165,6 +167,7 @@ class Topics:
         ):
             raise refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name!r} differs from a topic's name only in . and _")
         check_changed_configs(configs, {}, self._log.defaults)
+        self._check_store(configs, {})
 
     def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         """Create a topic. Raises what ``check_new`` raises, and StorageError."""
@@ -212,9 +215,19 @@ class Topics:
         topic = self._by_name.get(name)
         _check_name(name)
         check_changed_configs(configs, {} if topic is None else topic.configs, self._log.defaults)
+        self._check_store(configs, {} if topic is None else topic.configs)
         topic = self.find(name)
         if not validate_only:
             self._keep(self._log.set_topic_configs(topic.name, configs))
+
+    def _check_store(self, configs: Mapping[str, str], former: Mapping[str, str]) -> None:
+        """Segments leave the disk only where they can be read again. Raises ConfigError."""
+        is_asked = LogConfig.of(configs, self._log.defaults).remote_storage_enable
+        if is_asked and not LogConfig.of(former, self._log.defaults).remote_storage_enable and not self._has_store:
+            raise ConfigError(
+                "topic config remote.storage.enable='true': this log has no backup, where its old segments would be: "
+                "start it with --backup URL"
+            )
 
     def delete(self, topic: Topic) -> None:
         """Delete a topic and its data. Raises StorageError: then it is not deleted.

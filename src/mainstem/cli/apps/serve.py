@@ -54,7 +54,7 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
     of_log, of_gateway = divided(settings or (), log=http_for)
     served_backup = ServedBackup.of(None if http_for else backup, backup_every, backup_keep)
     with stopping_cleanly(), Stack(data, note) as stack:
-        output = LogOutput.parse(log_format)
+        of_log, output = (*served_backup.log_settings, *of_log), LogOutput.parse(log_format)  # those that were given win
         ready = {"kafka": http_for or stack.launch_log(listen, of_log, insecure=insecure, output=output)}
         web = (http_tokens, tuple(cors_origin or ()), tuple(http_name or ()), http_tls_cert, http_tls_key)
         access = HttpAccess(*web, insecure, of_gateway, console_read_only, alert_webhook)

@@ -21,10 +21,15 @@ class ServedBackup(NamedTuple):
         if url is None:
             return cls()
         from mainstem.backup.moments import parse_duration
-        from mainstem.backup.stores.opening import check_url
+        from mainstem.object_stores.opening import check_url
 
         check_url(url)
         return cls(url, parse_duration(every), parse_duration(keep))
+
+    @property
+    def log_settings(self) -> tuple[str, ...]:
+        """Settings for the log process: where it reads segments that have left the disk."""
+        return () if self.url is None else (f"mainstem.remote.storage.url={self.url}",)
 
     def start(self, stack: Stack) -> None:
         """Start it. It does not hold up the node: its store may be away."""

@@ -49,8 +49,8 @@ def to(
     from mainstem.backup.moments import parse_duration
     from mainstem.backup.process import run
     from mainstem.backup.status import BackupStatus
-    from mainstem.backup.stores.opening import open_store
     from mainstem.clock import SystemClock
+    from mainstem.object_stores.opening import open_store
 
     chosen = BackupOptions(parse_duration(every), parse_duration(keep), take_over)
     if not once:
@@ -75,8 +75,8 @@ def to(
 def verify(store_url: Where, json: options.Json = False) -> int:
     """Prove every object by its checksums, and every record batch by its own. Exit code 5 on damage."""
     from mainstem.backup.moments import time_text
-    from mainstem.backup.stores.opening import open_store
     from mainstem.backup.verification import verify_backup
+    from mainstem.object_stores.opening import open_store
 
     report = verify_backup(open_store(store_url), note)
     counts = {name: getattr(report, name) for name in ("points", "files", "pieces", "batches", "records", "size_bytes")}
@@ -102,7 +102,7 @@ def points(
     """The newest points in time that can be restored, oldest first: number, time and position."""
     from mainstem.backup.manifest import ManifestReader
     from mainstem.backup.moments import ends_of, newest_points, time_text
-    from mainstem.backup.stores.opening import open_store
+    from mainstem.object_stores.opening import open_store
 
     for state in newest_points(ManifestReader(open_store(store_url)), limit):
         position = str(ends_of(state))

@@ -29,7 +29,7 @@ def restore(
     from mainstem.backup.moments import time_text
     from mainstem.backup.restore import require_empty
     from mainstem.backup.restore import restore as restore_into
-    from mainstem.backup.stores.opening import open_store
+    from mainstem.object_stores.opening import open_store
 
     require_empty(to.absolute())
     done = restore_into(open_store(store_url), to, at, note)

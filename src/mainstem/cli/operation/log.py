@@ -40,7 +40,7 @@ def verify(data: options.Data = options.DEFAULT_DATA, json: options.Json = False
     }
     if json:
         damages = [damage._asdict() for damage in report.damages]
-        out_json({"ok": not damages, **counts, "damages": damages})
+        out_json({"ok": not damages, **counts, "remote_segments": report.remote_segments, "damages": damages})
     else:
         for damage in report.damages:
             place = "" if damage.file_position is None else f", file position {damage.file_position}"
@@ -48,6 +48,8 @@ def verify(data: options.Data = options.DEFAULT_DATA, json: options.Json = False
             cure = "" if damage.loses_records else " (rebuilt when the partition is opened)"
             out(f"{damage.file}{place}{offset}: {damage.text}{cure}")
         out(", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items()))
+        if report.remote_segments:
+            out(f"{report.remote_segments:,} segments are in the store of the backup alone: mainstem backup verify URL")
         out(f"{len(report.damages)} damages" if report.damages else "no damage")
     return NO if report.damages else DONE
 

@@ -14,13 +14,15 @@ Concurrency: owned by the partition log's owner.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from mainstem.errors import CorruptBatchError
 from mainstem.log.cleaning.compaction_job import SWAP, CleanedSegment, CompactionJob, LastOfProducer, SegmentFile
 from mainstem.log.cleaning.swap import Swap
+from mainstem.log.files.names import LEADER_EPOCH_CHECKPOINT, LOG, SIDECAR_SUFFIXES, SNAPSHOT, offset_file
+from mainstem.log.files.small_files import list_offsets, sync_file
 from mainstem.log.segments.segment import Segment, SegmentContext
 from mainstem.record.constants import HEADER_BYTES, INT64_MAX, NO_TIMESTAMP
 from mainstem.record.header import read_header
@@ -97,12 +99,13 @@ class Cleaning:
         if retention_ms < 0:
             return 0
         for count, segment in enumerate(self._segments):
-            newest_ms = segment.max_timestamp_ms
-            if newest_ms == NO_TIMESTAMP:
-                newest_ms = self._opened_at_ms
-            if now_ms - newest_ms <= retention_ms or (segment.is_active and segment.size_bytes == 0):
+            if now_ms - self._newest_ms(segment) <= retention_ms or (segment.is_active and segment.size_bytes == 0):
                 return count
         return len(self._segments)
+
+    def _newest_ms(self, segment: Segment) -> int:
+        newest_ms = segment.max_timestamp_ms
+        return self._opened_at_ms if newest_ms == NO_TIMESTAMP else newest_ms
 
     def _expired_by_size(self) -> int:
         """The number of oldest segments that can go while at least ``retention.bytes`` stay."""
@@ -114,6 +117,53 @@ class Cleaning:
             if excess < 0:
                 return count
         return len(self._segments)
+
+    # Segments that the backup's store holds
+
+    def releasable(self, now_ms: int) -> Iterator[Segment]:
+        """The segments whose local file ``local.retention.ms`` and ``.bytes`` do not keep, oldest first.
+
+        They are closed and durable. Whether the store has them is for the caller to see.
+        """
+        log, config = self._log, self._log.config
+        if not config.is_tiered or log.offline_reason is not None:
+            return
+        keep_ms, keep_bytes = config.local_limits
+        excess = log.local_bytes - keep_bytes
+        for segment, following in pairwise(self._segments):
+            if segment.is_remote:
+                continue
+            if following.base_offset > min(log.recovery_point, log.high_watermark) or not self._may_go(segment):
+                return
+            is_old = keep_ms >= 0 and now_ms - self._newest_ms(segment) > keep_ms
+            excess -= segment.size_bytes
+            if not (is_old or (keep_bytes >= 0 and excess >= 0)) or not segment.is_whole():
+                return
+            yield segment
+
+    def release(self, segment: Segment) -> bool:
+        """Remove the local file of a segment that the store holds; whether it could go. Raises StorageError."""
+        log, disk = self._log, self._context.disk
+        slots = [slot for slot, each in enumerate(self._segments) if each is segment and not each.is_active]
+        if log.offline_reason is not None or not slots or not self._may_go(segment):
+            return False
+        segment.indexes()  # they are written now, if their files did not vouch for them
+        # A start replays what follows the newest snapshot of the producers: that has to be on the disk.
+        after = self._segments[slots[0] + 1].base_offset
+        snapshots = [
+            each for each in list_offsets(disk, log.directory, SNAPSHOT) if after <= each <= log.recovery_point
+        ]
+        if not snapshots:
+            return False
+        files = [log.directory / offset_file(each, SNAPSHOT) for each in snapshots]
+        files += [log.directory / LEADER_EPOCH_CHECKPOINT, *map(segment.path, SIDECAR_SUFFIXES)]
+        for path in filter(disk.exists, files):
+            sync_file(disk, path)
+        disk.sync_directory(segment.directory)
+        segment.close()
+        disk.remove(segment.path(LOG))
+        segment.is_remote = True
+        return True
 
     # Compaction
 

@@ -1,4 +1,4 @@
-"""The names of the log's files and directories: Kafka's, plus ``.seal`` and ``.cut``. Pure functions.
+"""The names of the log's files and directories: Kafka's, plus ``.seal``, ``.remote`` and ``.cut``. Pure functions.
 
 ``DATA/<topic>-<partition>/<base offset, 20 digits>.{log,index,timeindex,txnindex,snapshot,seal}``. A snapshot's number
 is the offset that it was taken at. What each file holds: docs/internals/log-format.md.
@@ -17,13 +17,15 @@ TIME_INDEX: Final = ".timeindex"
 TRANSACTION_INDEX: Final = ".txnindex"
 SNAPSHOT: Final = ".snapshot"
 SEAL: Final = ".seal"
+REMOTE: Final = ".remote"
+"""Where the bytes of a segment are in the store of the backup: then its ``.log`` may be gone."""
 CUT: Final = ".cut"
 DELETED: Final = ".deleted"
 """The suffix of a file that does not belong to the log any more, and will be removed."""
 DELETED_DIRECTORY: Final = "-delete"
 STRAY_DIRECTORY: Final = "-stray"
 SIDECAR_SUFFIXES: Final = (SEAL, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
-SEGMENT_SUFFIXES: Final = (LOG, *SIDECAR_SUFFIXES)
+SEGMENT_SUFFIXES: Final = (LOG, REMOTE, *SIDECAR_SUFFIXES)
 
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
@@ -34,6 +36,8 @@ HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
 CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 NODE_CHECKPOINT: Final = "mainstem-checkpoint"
+REMOTE_PARTITIONS: Final = "mainstem-remote-partitions"
+"""Of which partitions the backup shall write ``.remote`` files: a line for each directory. The log writes it."""
 GRADUATED: Final = "graduated"
 """Where the log of a directory went that was given up for Apache Kafka's: no log starts on such a directory."""
 LOCK: Final = ".lock"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from mainstem.log.files.disk import Disk
+from mainstem.log.files.names import parse_offset_file
 
 
 def read_file(disk: Disk, path: PurePath) -> bytes | None:
@@ -19,6 +20,12 @@ def read_file(disk: Disk, path: PurePath) -> bytes | None:
         return file.read(0, file.size_bytes())
     finally:
         file.close()
+
+
+def list_offsets(disk: Disk, directory: PurePath, suffix: str) -> list[int]:
+    """The offsets of a partition's files with this suffix, rising."""
+    parsed = (parse_offset_file(name) for name in disk.list(directory))
+    return [file[0] for file in parsed if file is not None and file[1] == suffix]
 
 
 def sync_file(disk: Disk, path: PurePath) -> None:

@@ -54,6 +54,7 @@ from mainstem.log.partition.config import LogConfig
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.recovery.node_checkpoint import NodeCheckpoint, PartitionOffsets
 from mainstem.log.recovery.partition_recovery import LastKnown, Partition, create_partition, open_partition
+from mainstem.log.segments.remote_segment import LoadedPieces
 from mainstem.log.segments.segment import SegmentContext
 from mainstem.model import TopicPartition
 
@@ -112,7 +113,7 @@ class LogDirectory:
         return directory
 
     @classmethod
-    def start(cls, disk: Disk, clock: Clock, path: PurePath) -> LogDirectory:
+    def start(cls, disk: Disk, clock: Clock, path: PurePath, remote: LoadedPieces | None = None) -> LogDirectory:
         """Take the directory, made if need be: its lock, its identity, its checkpoint. No partition is opened.
 
         Raises DirectoryLockedError, StorageError.
@@ -120,6 +121,7 @@ class LogDirectory:
         if not disk.exists(path / META_PROPERTIES):
             make_directory(disk, path)
         directory = cls(disk, clock, path, disk.lock(path / LOCK))
+        directory._context.remote = remote
         try:
             directory._read_identity()
             directory._read_last_known()

@@ -24,6 +24,7 @@ from mainstem.log.node.metadata import METADATA_PARTITION, Metadata, TopicEntry
 from mainstem.log.partition.checkpoints import decode_uuid
 from mainstem.log.partition.config import LogConfig
 from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.log.segments.remote_segment import LoadedPieces
 from mainstem.log.verifiable.tree_files import TreeFiles
 from mainstem.model import MIRROR_OF, TopicPartition
 
@@ -43,15 +44,23 @@ class NodeLog:
         self._left_over: dict[str, list[TopicPartition]] = {}
 
     @classmethod
-    def open(cls, disk: Disk, clock: Clock, path: PurePath, defaults: Mapping[str, str]) -> NodeLog:
+    def open(
+        cls,
+        disk: Disk,
+        clock: Clock,
+        path: PurePath,
+        defaults: Mapping[str, str],
+        remote: LoadedPieces | None = None,
+    ) -> NodeLog:
         """Lock, replay the metadata, and reconcile the directory with it.
 
-        ``defaults`` are the node's values of topic configs, by their topic names.
+        ``defaults`` are the node's values of topic configs, by their topic names. ``remote`` has the loaded pieces of
+        segments that are in the backup's store alone.
 
         Raises DirectoryLockedError, StorageError, ConfigError.
         """
         LogConfig.of({}, defaults)
-        directory = LogDirectory.start(disk, clock, path)
+        directory = LogDirectory.start(disk, clock, path, remote)
         try:
             node = cls(directory, _open_metadata(directory, clock), defaults)
             node._reconcile()

@@ -17,7 +17,7 @@ from typing import Final
 from mainstem.clock import Clock
 from mainstem.errors import CorruptBatchError, PartitionOfflineError, StorageError
 from mainstem.log.files.disk import Disk
-from mainstem.log.files.names import LOG, offset_file, parse_offset_file, partition_directory
+from mainstem.log.files.names import LOG, REMOTE, offset_file, parse_offset_file, partition_directory
 from mainstem.log.node.directory import LogDirectory
 from mainstem.log.node.stored_size import size_of
 from mainstem.log.partition.config import LogConfig
@@ -74,8 +74,10 @@ class Retention:
 
 def _earliest_expiry_ms(disk: Disk, path: PurePath, config: LogConfig) -> int:
     """Before this time retention can take nothing from a partition to which nothing is appended."""
-    parsed = (parse_offset_file(name) for name in disk.list(path))
-    bases = [file[0] for file in parsed if file is not None and file[1] == LOG]
+    parsed = [file for file in map(parse_offset_file, disk.list(path)) if file is not None]
+    bases = [file[0] for file in parsed if file[1] == LOG]
+    if any(file[1] == REMOTE for file in parsed):
+        return 0  # to be opened: the oldest segments may be in the backup's store
     if not bases:
         return _NEVER
     if config.retention_bytes >= 0:

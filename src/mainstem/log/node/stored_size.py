@@ -15,7 +15,7 @@ def stored_bytes(directory: LogDirectory, topic_partition: TopicPartition) -> in
     """The size of all its ``.log`` files; None when the disk does not say."""
     log = directory.partitions.get(topic_partition)
     if log is not None:
-        return log.size_bytes
+        return log.local_bytes
     path = directory.path / partition_directory(topic_partition)
     try:
         if not directory.disk.exists(path):

@@ -30,7 +30,8 @@ from mainstem.log.partition.config_values import (
 from mainstem.record.constants import DECOMPRESSED_BYTES_MAX
 
 _NO_REPLICAS = "Kafka's replicas whose traffic is throttled; this node has none"
-_NO_REMOTE_STORAGE = "Kafka's tiered storage, which is not here: the value is kept and changes nothing"
+_LOCAL = "With remote.storage.enable: the {} above which a partition's oldest closed segments leave the disk, once the "
+_LOCAL += "backup holds them; -2: as retention.{}, so that they do not leave before they go; -1: no limit"
 _TOPIC_NAME_STRATEGY = "io.confluent.kafka.serializers.subject.TopicNameStrategy"
 RECORD_NAME_STRATEGY = "io.confluent.kafka.serializers.subject.RecordNameStrategy"
 TOPIC_RECORD_NAME_STRATEGY = "io.confluent.kafka.serializers.subject.TopicRecordNameStrategy"
@@ -65,8 +66,8 @@ _TABLE: Mapping[tuple[str, ConfigType, str | int], str] = {
     ("follower.replication.throttled.replicas", THROTTLED_REPLICAS, ""): _NO_REPLICAS,
     ("index.interval.bytes", whole(0), 4096): "About how many bytes of log are between two entries of the offset index",
     ("leader.replication.throttled.replicas", THROTTLED_REPLICAS, ""): _NO_REPLICAS,
-    ("local.retention.bytes", long(-2), -2): _NO_REMOTE_STORAGE,
-    ("local.retention.ms", long(-2), -2): _NO_REMOTE_STORAGE,
+    ("local.retention.bytes", long(-2), -2): _LOCAL.format("local size", "bytes"),
+    ("local.retention.ms", long(-2), -2): _LOCAL.format("age, by its newest record,", "ms"),
     ("max.compaction.lag.ms", long(1), INT64_MAX): "The longest that a record may stay out of compaction's reach",
     ("mainstem.conditional.append", BOOLEAN, "false"): "Whether records may carry conditions in headers "
     "(mainstem-expect-key-offset, mainstem-expect-end); a batch whose conditions do not hold is refused as "
@@ -103,9 +104,12 @@ _TABLE: Mapping[tuple[str, ConfigType, str | int], str] = {
     "segments; below 0: no limit",
     ("retention.ms", long(-1), 604_800_000): "The age, by its newest record, at which cleanup.policy=delete removes a "
     "segment; -1: no limit",
-    ("remote.log.copy.disable", BOOLEAN, "false"): _NO_REMOTE_STORAGE,
-    ("remote.log.delete.on.disable", BOOLEAN, "false"): _NO_REMOTE_STORAGE,
-    ("remote.storage.enable", BOOLEAN, "false"): _NO_REMOTE_STORAGE,
+    ("remote.log.copy.disable", BOOLEAN, "false"): "With remote.storage.enable: whether further segments stay on the "
+    "disk; those that have left it are still read",
+    ("remote.log.delete.on.disable", BOOLEAN, "false"): "Kafka's way to turn remote.storage.enable off, which is not "
+    "here: the value is kept and changes nothing",
+    ("remote.storage.enable", BOOLEAN, "false"): "Whether old segments may be in the backup's store alone, see "
+    "local.retention.ms. It needs a backup, and cannot be turned off",
     ("segment.bytes", whole(14), 1_073_741_824): "The size at which a new segment is begun",
     ("segment.index.bytes", whole(4), 10_485_760): "The size of an index at which a new segment is begun; index files "
     "are as long as their entries, never longer",
@@ -160,6 +164,10 @@ class LogConfig:
     mainstem_mirror_of: str = ""
     mainstem_value_schema_validation: bool = False
     mainstem_verifiable: bool = False
+    local_retention_bytes: int = -2
+    local_retention_ms: int = -2
+    remote_log_copy_disable: bool = False
+    remote_storage_enable: bool = False
     overrides: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     # What follows from the settings, and is read at each append.
     flushes_before_commit: bool = field(init=False, repr=False, compare=False)
@@ -209,6 +217,19 @@ class LogConfig:
             if field_name in fields:
                 parsed[field_name] = value
         return cls(**parsed, overrides=MappingProxyType(dict(overrides)))
+
+    @property
+    def is_tiered(self) -> bool:
+        """Whether old segments may leave the disk, once the backup's store has them."""
+        return self.remote_storage_enable and not self.remote_log_copy_disable
+
+    @property
+    def local_limits(self) -> tuple[int, int]:
+        """The age in ms and the size in bytes above which they do; below 0: no limit."""
+        as_retained = (self.retention_ms, self.retention_bytes)
+        local = (self.local_retention_ms, self.local_retention_bytes)
+        age_ms, size_bytes = (whole if own == -2 else own for own, whole in zip(local, as_retained, strict=True))
+        return age_ms, size_bytes
 
     @property
     def remembers_idempotency_keys(self) -> bool:
@@ -271,10 +292,35 @@ def check_changed_configs(changed: Mapping[str, str], former: Mapping[str, str],
             f"max.compaction.lag.ms, which is {config.max_compaction_lag_ms}"
         )
     _check_stays_verifiable(config, LogConfig.of(former, defaults))
-    if parse_config("remote.storage.enable", changed.get("remote.storage.enable", "false")):
+    _check_tiered(config, LogConfig.of(former, defaults))
+
+
+def _check_tiered(config: LogConfig, former: LogConfig) -> None:
+    """Kafka's rules for tiered topics, and those of features that read old records from the disk alone."""
+    if former.remote_storage_enable and not config.remote_storage_enable:
         raise ConfigError(
-            "topic config remote.storage.enable='true': must be false, as there is no tiered storage here"
+            "topic config remote.storage.enable='false': it cannot be turned off, as segments may be in the store "
+            "alone; set remote.log.copy.disable=true, and no further ones leave the disk"
         )
+    if not config.remote_storage_enable:
+        return
+    for is_in_the_way, name in (
+        (config.is_compacted or "delete" not in config.cleanup_policy, "a cleanup.policy other than delete"),
+        (config.mainstem_key_index, "mainstem.key.index"),
+        (config.remembers_idempotency_keys, "mainstem.idempotency.window.ms"),
+        (config.mainstem_conditional_append, "mainstem.conditional.append"),
+        (config.mainstem_verifiable, "mainstem.verifiable"),
+    ):
+        if is_in_the_way:
+            raise ConfigError(f"topic config remote.storage.enable='true': it does not go together with {name}")
+    for name, local, whole_limit in (
+        ("ms", config.local_retention_ms, config.retention_ms),
+        ("bytes", config.local_retention_bytes, config.retention_bytes),
+    ):
+        if local != -2 and whole_limit >= 0 and not 0 <= local <= whole_limit:
+            raise ConfigError(
+                f"topic config local.retention.{name}={local}: must be at most retention.{name}, which is {whole_limit}"
+            )
 
 
 def _check_stays_verifiable(config: LogConfig, former: LogConfig) -> None:

@@ -126,7 +126,7 @@ class PartitionLog(PartitionReads):
 
     @property
     def size_bytes(self) -> int:
-        """All bytes in its ``.log`` files."""
+        """All bytes of its segments."""
         return sum(segment.size_bytes for segment in self._segments)
 
     def statistics(self) -> Statistics:
@@ -339,8 +339,9 @@ class PartitionLog(PartitionReads):
         for header in headers:
             self._leader_epochs.assign(header.leader_epoch, header.base_offset)
         data = encode_leader_epochs(self._leader_epochs.entries)
+        sync = self._cut_files > 0 or self.config.remote_storage_enable
         try:
-            replace_file(self._context.disk, self.directory / LEADER_EPOCH_CHECKPOINT, data, sync=self._cut_files > 0)
+            replace_file(self._context.disk, self.directory / LEADER_EPOCH_CHECKPOINT, data, sync=sync)
         except StorageError as error:  # the batch is appended; the file is rebuilt at the next start
             _LOG.warning("%s: %s", self.topic_partition, error)
 
@@ -521,10 +522,10 @@ class PartitionLog(PartitionReads):
 
         If the write fails, an older snapshot does as well: the next start walks more of the log.
         """
-        disk, partition = self._context.disk, self.topic_partition.partition
         self._producers.expire(self._clock.time_ms(), _PRODUCER_EXPIRATION_MS)
         try:
-            write_snapshot(disk, self.directory, self._producers, self.topic_id, partition, self.recovery_point)
+            known = (self._producers, self.topic_id, self.topic_partition.partition, self.recovery_point)
+            write_snapshot(self._context.disk, self.directory, *known, sync=self.config.remote_storage_enable)
         except StorageError as error:
             _LOG.warning("%s: %s", self.topic_partition, error)
 

@@ -169,6 +169,33 @@ class PartitionReads:
         entries = self._leader_epochs.entries
         return entries[0].epoch if entries else self.leader_epoch
 
+    # The part on the disk, and the part in the store of the backup
+
+    @property
+    def local_bytes(self) -> int:
+        """The bytes in ``.log`` files: without the segments that are in the backup's store alone."""
+        return sum(segment.size_bytes for segment in self._segments if not segment.is_remote)
+
+    @property
+    def stored_end_offset(self) -> int:
+        """Where the part ends that the backup's store holds; the log's start when it holds nothing of it yet."""
+        segments = list(self._segments)
+        for segment, following in zip(reversed(segments[:-1]), reversed(segments), strict=False):
+            if segment.is_stored:
+                return following.base_offset
+        return self.log_start_offset
+
+    @property
+    def local_start_offset(self) -> int:
+        """The first offset that is in a ``.log`` file."""
+        first = next(segment for segment in self._segments if not segment.is_remote)
+        return max(self.log_start_offset, first.base_offset)
+
+    def epoch_of(self, offset: int) -> int:
+        """The leader epoch in which the record at an offset was written; the present one where none was."""
+        before = [entry.epoch for entry in self._leader_epochs.entries if entry.start_offset <= offset]
+        return before[-1] if before and offset < self.log_end_offset else self.leader_epoch
+
     # Producers
 
     def open_transaction_start(self, producer_id: int) -> int | None:

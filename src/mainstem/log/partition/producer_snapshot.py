@@ -22,8 +22,8 @@ from uuid import UUID
 from mainstem.durable_files import replace_file
 from mainstem.errors import StorageError
 from mainstem.log.files.disk import Disk
-from mainstem.log.files.names import SNAPSHOT, offset_file, parse_offset_file
-from mainstem.log.files.small_files import read_file
+from mainstem.log.files.names import SNAPSHOT, offset_file
+from mainstem.log.files.small_files import list_offsets, read_file
 from mainstem.log.partition.producer_state import BatchMetadata, ProducerEntry, ProducerState
 from mainstem.record.checksum import crc32c
 
@@ -139,23 +139,25 @@ def _decode_trailer(trailer: memoryview, entries: list[ProducerEntry], expected:
 
 
 def write_snapshot(
-    disk: Disk, directory: PurePath, state: ProducerState, topic_id: UUID, partition: int, recovery_point: int
+    disk: Disk,
+    directory: PurePath,
+    state: ProducerState,
+    topic_id: UUID,
+    partition: int,
+    recovery_point: int,
+    *,
+    sync: bool = False,
 ) -> None:
     """Write the snapshot of ``state`` and remove those that no start will want. Raises StorageError.
 
-    A start begins with the newest that is not past the recovery point; should that be spoiled, with the one before.
+    With ``sync`` it is durable on return: where the records before it may leave the disk. A start begins with the
+    newest that is not past the recovery point; should that be spoiled, with the one before.
     """
     data = encode_snapshot(state, topic_id, partition)
-    replace_file(disk, directory / offset_file(state.end_offset, SNAPSHOT), data, sync=False)
-    durable = [offset for offset in list_snapshots(disk, directory) if offset <= recovery_point]
+    replace_file(disk, directory / offset_file(state.end_offset, SNAPSHOT), data, sync=sync)
+    durable = [offset for offset in list_offsets(disk, directory, SNAPSHOT) if offset <= recovery_point]
     for offset in durable[:-_SNAPSHOTS_KEPT]:
         disk.remove(directory / offset_file(offset, SNAPSHOT))
-
-
-def list_snapshots(disk: Disk, directory: PurePath) -> list[int]:
-    """The end offsets of all snapshots, rising."""
-    parsed = (parse_offset_file(name) for name in disk.list(directory))
-    return [file[0] for file in parsed if file is not None and file[1] == SNAPSHOT]
 
 
 def read_newest_snapshot(
@@ -166,7 +168,7 @@ def read_newest_snapshot(
     The first is where the log begins: it cannot go on from a snapshot before. The other is the recovery point: what
     follows that may be another log than the one that a snapshot there was taken of.
     """
-    for offset in reversed(list_snapshots(disk, directory)):
+    for offset in reversed(list_offsets(disk, directory, SNAPSHOT)):
         path = directory / offset_file(offset, SNAPSHOT)
         try:
             if offsets[0] <= offset <= offsets[1]:

@@ -32,7 +32,7 @@ from uuid import UUID
 
 from mainstem.clock import Clock
 from mainstem.durable_files import TEMPORARY, replace_file
-from mainstem.errors import CorruptBatchError
+from mainstem.errors import CorruptBatchError, StorageError
 from mainstem.log.cleaning.swap import finish_swaps
 from mainstem.log.files.disk import Disk, DiskFile
 from mainstem.log.files.names import (
@@ -41,6 +41,7 @@ from mainstem.log.files.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG,
     PARTITION_METADATA,
+    REMOTE,
     SEGMENT_SUFFIXES,
     SIDECAR_SUFFIXES,
     parse_offset_file,
@@ -57,6 +58,7 @@ from mainstem.log.recovery.truncated_tail import keep_tail, keep_whole, proven_e
 from mainstem.log.segments.batch_scan import walk_verified
 from mainstem.log.segments.index_checksums import IndexChecksums
 from mainstem.log.segments.log_segments import link
+from mainstem.log.segments.remote_segment import PiecesMissingError
 from mainstem.log.segments.segment import BatchPlace, Segment, SegmentContext
 from mainstem.log.segments.segment_indexes import SegmentIndexes, read_seal
 from mainstem.log.verifiable.tree_files import TreeFiles
@@ -113,8 +115,18 @@ def create_partition(
 
 
 def open_partition(context: SegmentContext, clock: Clock, partition: Partition, last_known: LastKnown) -> PartitionLog:
-    """Open what is in the partition's directory. Raises StorageError when the disk cannot be read or written."""
-    return PartitionLog(context, clock, *partition, _Recovery(context, partition, last_known).run())
+    """Open what is in the partition's directory. Raises StorageError when the disk cannot be read or written.
+
+    Where an index or a producers' snapshot is damaged, it may need records that are in the backup's store alone.
+    """
+    while True:
+        try:
+            return PartitionLog(context, clock, *partition, _Recovery(context, partition, last_known).run())
+        except PiecesMissingError as error:
+            if context.remote is None:
+                raise
+            for piece in error.pieces:
+                context.remote.load(error.url, piece)
 
 
 class _Recovery:
@@ -127,6 +139,7 @@ class _Recovery:
         self._name = partition.topic_partition
         self._topic_id = partition.topic_id
         self._is_verifiable = partition.config.mainstem_verifiable
+        self._has_remote = partition.config.remote_storage_enable
         self._interval_bytes = partition.config.index_interval_bytes
         self._last_known = last_known
         self._segments: list[Segment] = []
@@ -169,7 +182,8 @@ class _Recovery:
         finish_swaps(self._disk, self._directory)
         names = self._disk.list(self._directory)
         offset_files = [file for file in map(parse_offset_file, names) if file is not None]
-        bases = sorted(offset for offset, suffix in offset_files if suffix == LOG)
+        local = {offset for offset, suffix in offset_files if suffix == LOG}
+        bases = sorted({offset for offset, suffix in offset_files if suffix in (LOG, REMOTE)})
         for name in names:
             parsed = parse_offset_file(name)
             is_stray = parsed is not None and parsed[1] in SEGMENT_SUFFIXES and parsed[0] not in set(bases)
@@ -183,6 +197,10 @@ class _Recovery:
         while len(bases) > 1 and bases[1] <= removable_end:
             self._segment(bases.pop(0)).remove()  # deleted; power failed before its files were gone
         self._segments = [self._segment(base) for base in bases]
+        for segment in self._segments:
+            segment.is_remote = segment.base_offset not in local
+        if self._segments and self._segments[-1].is_remote:
+            raise StorageError(f"{self._segments[-1].path(LOG)} is gone, and it was the newest segment of {self._name}")
 
     def _segment(self, base_offset: int) -> Segment:
         return Segment(self._context, self._directory, base_offset, self._interval_bytes)
@@ -492,7 +510,8 @@ class _Recovery:
         epochs = LeaderEpochs(entries or ())
         epochs.truncate_end(kept_end)
         last = next((segment for segment in reversed(self._segments) if segment.size_bytes), None)
-        last_epoch = last.last_leader_epoch() if last is not None else epochs.latest
+        is_here = last is not None and not last.is_remote  # else the file has it: it was synced before
+        last_epoch = last.last_leader_epoch() if is_here and last is not None else epochs.latest
         is_behind = epochs.latest < last_epoch <= epoch_max
         is_wrong = entries is None or epochs.latest > epoch_max or self._lacks_first_epoch(epochs, log_start)
         if is_wrong or is_behind:
@@ -503,7 +522,8 @@ class _Recovery:
         if self._cut_from is not None:
             epochs.assign((epochs.latest if epoch_max == _EPOCH_MAX else epoch_max) + 1, self._cut_from)
         if epochs.entries != tuple(entries or ()):
-            replace_file(self._disk, path, encode_leader_epochs(epochs.entries), sync=self._cut_files > 0)
+            sync = self._cut_files > 0 or self._has_remote
+            replace_file(self._disk, path, encode_leader_epochs(epochs.entries), sync=sync)
         epochs.truncate_start(log_start)
         return epochs
 

@@ -27,6 +27,7 @@ from mainstem.log.files.names import (
     NODE_CHECKPOINT,
     OFFSET_INDEX,
     PARTITION_METADATA,
+    REMOTE,
     SEAL,
     SNAPSHOT,
     TIME_INDEX,
@@ -40,6 +41,7 @@ from mainstem.log.partition.producer_snapshot import SnapshotError, decode_snaps
 from mainstem.log.recovery.node_checkpoint import decode_node_checkpoint
 from mainstem.log.segments.batch_scan import Start, walk_past_damage
 from mainstem.log.segments.index_checksums import decode_seal
+from mainstem.log.segments.remote_segment import RemoteSegment
 from mainstem.log.segments.segment_indexes import SegmentIndexes
 from mainstem.log.verifiable.tree_files import STATE_FILE, TreeFiles
 
@@ -59,7 +61,7 @@ class Damage(NamedTuple):
 
 @dataclass(slots=True)
 class Report:
-    """The counts of what was read, and the damages."""
+    """The counts of what was read, and the damages. ``remote_segments`` are in the backup's store alone: not read."""
 
     partitions: int = 0
     segments: int = 0
@@ -67,6 +69,7 @@ class Report:
     records: int = 0
     size_bytes: int = 0
     cut_files: int = 0
+    remote_segments: int = 0
     damages: list[Damage] = field(default_factory=list)
 
 
@@ -105,6 +108,13 @@ class _Partition:
             except StorageError as error:
                 if self._disk.exists(self._path / offset_file(base_offset, LOG)):
                     self._add(offset_file(base_offset, LOG), None, base_offset, str(error))
+        for base_offset in sorted({offset for offset, suffix in parsed if suffix == REMOTE} - set(bases)):
+            report.remote_segments += 1
+            path = self._path / offset_file(base_offset, REMOTE)
+            try:
+                RemoteSegment.decode(read_file(self._disk, path) or b"", path)
+            except StorageError as error:
+                self._add(path.name, None, base_offset, str(error), loses_records=False)
         self._verify_small_files([offset for offset, suffix in parsed if suffix == SNAPSHOT])
 
     def _add(

@@ -10,6 +10,7 @@
 * ``index_checksums``: checksums of a closed segment's indexes, so that opening need not rebuild them
 * ``batch_scan``: walks the batches of a segment file and checks them
 * ``file_ranges``: byte ranges of segment files, sent without a copy
+* ``remote_segment``: a segment whose records are in the backup's store alone
 * ``handles``: which files are open, and which may be closed
 * ``timestamps``: the first record at or after a time
 """

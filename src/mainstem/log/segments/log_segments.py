@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from mainstem.errors import CorruptBatchError
+from mainstem.log.segments.remote_segment import PiecesMissingError
 from mainstem.log.segments.segment import Segment
 from mainstem.record.reader import AbortedTransaction
 
@@ -120,6 +121,10 @@ class LogSegments(Sequence[Segment]):
             if file_position < segment_end:
                 try:
                     data = segment.read(file_position, room, segment_end, minimum_one=minimum_one and not buffers)
+                except PiecesMissingError:
+                    if buffers:
+                        break  # the next read begins there, and asks for them
+                    raise
                 except CorruptBatchError:
                     if buffers:
                         break  # the next read begins there, and reports it

@@ -24,9 +24,9 @@ from contextlib import suppress
 from pathlib import PurePath
 from typing import NamedTuple
 
-from mainstem.errors import CorruptBatchError
+from mainstem.errors import CorruptBatchError, StorageError
 from mainstem.log.files.disk import Buffer, Disk, DiskFile
-from mainstem.log.files.names import LOG, SEGMENT_SUFFIXES, offset_file
+from mainstem.log.files.names import LOG, REMOTE, SEGMENT_SUFFIXES, offset_file
 from mainstem.log.segments.batch_scan import (
     Start,
     find_valid_batch,
@@ -38,6 +38,7 @@ from mainstem.log.segments.batch_scan import (
 from mainstem.log.segments.file_ranges import FileRanges
 from mainstem.log.segments.handles import LeastRecentlyUsed
 from mainstem.log.segments.index_checksums import NOT_KNOWN_DURABLE
+from mainstem.log.segments.remote_segment import READ_BYTES_MAX, LoadedPieces, RemoteFile, read_remote
 from mainstem.log.segments.segment_indexes import SegmentIndexes, read_seal
 from mainstem.log.segments.transactions import OpenTransactions
 from mainstem.open_files import segment_files_limit
@@ -52,9 +53,12 @@ _DAMAGED_PLACES_KEPT = 1000
 
 
 class SegmentContext:
-    """Shared by all segments of a node: the disk, and the limits on open files and loaded indexes."""
+    """Shared by all segments of a node: the disk, and the limits on open files and loaded indexes.
 
-    __slots__ = ("disk", "loaded_indexes", "open_files")
+    ``remote``: the loaded pieces of segments that are in the backup's store alone; None where no store is known.
+    """
+
+    __slots__ = ("disk", "loaded_indexes", "open_files", "remote")
 
     def __init__(
         self, disk: Disk, open_files_max: int | None = None, loaded_indexes_max: int = LOADED_INDEXES_MAX
@@ -62,6 +66,7 @@ class SegmentContext:
         self.disk = disk
         self.open_files = LeastRecentlyUsed(segment_files_limit() if open_files_max is None else open_files_max)
         self.loaded_indexes = LeastRecentlyUsed(loaded_indexes_max)
+        self.remote: LoadedPieces | None = None
 
 
 class BatchPlace(NamedTuple):
@@ -106,6 +111,7 @@ class Segment:
         "directory",
         "ending",
         "is_active",
+        "is_remote",
         "pins",
         "previous",
     )
@@ -126,6 +132,7 @@ class Segment:
         self._is_damaged = False
         self._lost_until = 0
         self.is_active = False
+        self.is_remote = False  # its .log is in the backup's store alone
         self.pins = 0
         self.previous: Segment | None = None
 
@@ -158,11 +165,22 @@ class Segment:
     def file(self) -> DiskFile:
         """The ``.log``, open."""
         if self._file is None:
-            self._use_file(self._context.disk.open(self.path(LOG)))
+            self._use_file(self._open_remote() if self.is_remote else self._context.disk.open(self.path(LOG)))
         else:
             self._context.open_files.use(self)
         assert self._file is not None
         return self._file
+
+    def _open_remote(self) -> DiskFile:
+        stored = read_remote(self._context.disk, self.path(REMOTE))
+        if stored is None:
+            raise StorageError(f"{self.path(LOG)} is gone, and {self.path(REMOTE).name} with it")
+        return RemoteFile(self.path(LOG), stored, self._context.remote)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the backup has said where its bytes are."""
+        return self.is_remote or self._context.disk.exists(self.path(REMOTE))
 
     def _use_file(self, file: DiskFile) -> None:
         self._file = file
@@ -265,7 +283,8 @@ class Segment:
         seal = read_seal(disk, self.directory, self.base_offset)
         indexes = None
         if seal is not None and seal.log_bytes <= file.size_bytes():
-            indexes = SegmentIndexes.read(disk, self.directory, seal, self._interval_bytes, file)
+            is_known = self.is_remote and seal.log_bytes == file.size_bytes()  # it was checked when it was here
+            indexes = SegmentIndexes.read(disk, self.directory, seal, self._interval_bytes, None if is_known else file)
         return indexes or SegmentIndexes(self.base_offset, self._interval_bytes)
 
     def unload_indexes(self) -> None:
@@ -468,7 +487,7 @@ class Segment:
         With ``minimum_one`` the first comes even if it is larger. Raises CorruptBatchError when the first is damaged;
         a later damaged one ends the read before it.
         """
-        end = min(start + max_bytes, end_position)
+        end = min(start + (min(max_bytes, READ_BYTES_MAX) if self.is_remote else max_bytes), end_position)
         if not self._proven.covers(start, end):
             return self._read_proving(start, end, end_position, minimum_one=minimum_one)
         if end < end_position:

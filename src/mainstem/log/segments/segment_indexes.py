@@ -259,10 +259,10 @@ class SegmentIndexes:
 
     @classmethod
     def read(
-        cls, disk: Disk, directory: PurePath, seal: IndexChecksums, interval_bytes: int, log: DiskFile
+        cls, disk: Disk, directory: PurePath, seal: IndexChecksums, interval_bytes: int, log: DiskFile | None
     ) -> SegmentIndexes | None:
-        """Load the index files, if the seal confirms them and this ``log``; else None."""
-        if not _is_of(seal, log):
+        """Load the index files, if the seal confirms them and this ``log``, where one is given; else None."""
+        if log is not None and not _is_of(seal, log):
             return None
         base_offset = seal.base_offset
         offsets = read_file(disk, directory / offset_file(base_offset, OFFSET_INDEX)) or b""

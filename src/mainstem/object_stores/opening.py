@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from mainstem.backup.stores.store import ObjectStore, StoreConflictError
 from mainstem.errors import ConfigError
 from mainstem.extras import require
+from mainstem.object_stores.store import ObjectStore, StoreConflictError
 
 CLOUD_SCHEMES: Final = ("s3", "gs", "az")
 _PROBES: Final = "probes"
@@ -36,10 +36,10 @@ def open_store(url: str) -> ObjectStore:
     """The store of a URL; a path is a directory's. Raises ConfigError, MissingDependencyError."""
     check_url(url)
     if urlsplit(url).scheme in CLOUD_SCHEMES:
-        from mainstem.backup.stores.cloud_store import CloudStore
+        from mainstem.object_stores.cloud_store import CloudStore
 
         return CloudStore(url)
-    from mainstem.backup.stores.directory_store import DirectoryStore
+    from mainstem.object_stores.directory_store import DirectoryStore
 
     return DirectoryStore(Path(urlsplit(url).path).absolute())
 

@@ -17,7 +17,7 @@ import obstore
 from obstore import exceptions
 from obstore.store import from_url
 
-from mainstem.backup.stores.store import (
+from mainstem.object_stores.store import (
     Listed,
     ObjectMissingError,
     StoreConflictError,

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from mainstem.backup.stores.store import Listed, ObjectMissingError, StoreConflictError, StoredObject, StoreError
 from mainstem.durable_files import (
     LOCAL_FILES,
     TEMPORARY,
@@ -24,6 +23,7 @@ from mainstem.durable_files import (
     replace_file,
 )
 from mainstem.errors import StorageError
+from mainstem.object_stores.store import Listed, ObjectMissingError, StoreConflictError, StoredObject, StoreError
 
 _LOCK: Final = ".lock"
 _LOCK_WAIT_S: Final = 10.0

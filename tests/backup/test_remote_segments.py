@@ -233,6 +233,11 @@ def test_what_does_not_go_together_is_refused(world: World, configs: dict[str, s
         log.create_topic(TOPIC, partitions=1, configs=TIERED | configs)
 
 
+def test_a_topic_of_the_log_itself_is_refused(world: World) -> None:
+    with world.running() as (_, log), pytest.raises(ConfigError, match="the log itself reads this topic"):
+        log.cluster_admin.set_topic_configs("__share_group_state", {"remote.storage.enable": "true"})
+
+
 def test_it_is_not_turned_off_but_further_segments_stay(world: World) -> None:
     with world.running() as (_, log):
         old_topic(log)

@@ -6,12 +6,11 @@ from pathlib import PurePath
 
 import pytest
 
-from mainstem.durable_files import replace_file
 from mainstem.errors import StorageError
-from mainstem.log.files.names import LOG, REMOTE
+from mainstem.log.partition.checkpoints import encode_uuid
 from mainstem.log.segments.remote_segment import PiecesMissingError, RemoteFile, RemoteSegment, StoredPiece
 from mainstem.record.checksum import crc32c
-from tests.log.support import NOW_MS, Node, batch, read_all
+from tests.log.support import NOW_MS, TOPIC_ID, Node, batch
 
 HOUR_MS = 3_600_000
 PATH = PurePath("/data/events-0/00000000000000000000.log")
@@ -23,6 +22,7 @@ class Loaded:
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.loaded: dict[StoredPiece, memoryview] = {}
+        self.loads = 0
 
     def store(self, data: bytes, sizes: list[int]) -> RemoteSegment:
         """Cut into pieces of these sizes, and of what is left."""
@@ -32,14 +32,16 @@ class Loaded:
             self.objects[name] = data[at : at + size]
             pieces.append(StoredPiece(name, 0, at, at + size, crc32c(data[at : at + size])))
             at += size
-        return RemoteSegment("file:///store", tuple(pieces))
+        return RemoteSegment("file:///store", encode_uuid(TOPIC_ID), tuple(pieces))
 
     def find(self, piece: StoredPiece) -> memoryview | None:
         return self.loaded.get(piece)
 
-    def load(self, url: str, piece: StoredPiece) -> None:
-        assert url == "file:///store"
-        self.loaded[piece] = memoryview(self.objects[piece.object_name])
+    def load(self, missing: PiecesMissingError) -> None:
+        assert missing.stored.url == "file:///store"
+        for piece in missing.pieces:
+            self.loads += 1
+            self.loaded[piece] = memoryview(self.objects[piece.object_name])
 
 
 def test_bytes_come_from_the_pieces_that_hold_them() -> None:
@@ -49,8 +51,7 @@ def test_bytes_come_from_the_pieces_that_hold_them() -> None:
     with pytest.raises(PiecesMissingError) as missing:
         file.read(5, 20)
     assert (missing.value.pieces, missing.value.next_piece) == (segment.pieces[:2], segment.pieces[2])
-    for piece in segment.pieces:
-        store.load(segment.url, piece)
+    store.load(PiecesMissingError(PATH, segment, segment.pieces))
     for start in range(102):
         for length in (0, 1, 29, 200):
             assert file.read(start, length) == data[start : start + length]
@@ -104,36 +105,6 @@ def test_what_is_not_durable_stays() -> None:
     assert releasable(node) == [0, 1]
 
 
-def release(node: Node, store: Loaded) -> None:
-    disk, cleaning = node.disk, node.log.cleaning
-    for segment in list(cleaning.releasable(node.clock.time_ms())):
-        file = disk.open(segment.path(LOG))
-        data = file.read(0, file.size_bytes())
-        file.close()
-        replace_file(disk, segment.path(REMOTE), store.store(data, [len(data) // 2]).encode())
-        assert cleaning.release(segment)
-
-
-def read_loading(node: Node, store: Loaded) -> list[int]:
-    """The offsets of all records, read as often as pieces have to be loaded."""
-    while True:
-        try:
-            return [record.offset for record in read_all(node.log)]
-        except PiecesMissingError as missing:
-            for piece in missing.pieces:
-                store.load(missing.url, piece)
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_a_power_cut_after_the_release_leaves_all_records(seed: int) -> None:
-    store, node = Loaded(), hourly(seed, local_retention_bytes="0")
-    node.directory.write_checkpoints()  # as for the backup, which writes no .remote before
-    release(node, store)
-    assert (node.log.local_start_offset, node.log.stored_end_offset) == (5, 5)
-    node.cut_power_and_start()
-    node.directory._context.remote = store
-    assert read_loading(node, store) == list(range(6))
-    node.log.delete_records(3)
-    node.directory.write_checkpoints()
-    node.directory.write_checkpoints()
-    assert min(int(path.name[:20]) for path in node.files(REMOTE) or node.files(LOG)) >= 3
+def test_a_segment_without_bytes_stays() -> None:
+    assert RemoteSegment("file:///store", "", ()).size_bytes == 0
+    assert not RemoteSegment("file:///store", "", ()).is_copy_of(RemoteFile(PATH, Loaded().store(b"", []), None), 0)

@@ -69,7 +69,7 @@ def test_the_tests_of_a_page_pass(page: str, tmp_path: Path) -> None:
 
 
 def test_a_backup_is_made_restored_and_verified(tmp_path: Path) -> None:
-    start, settings, restore, restored, drill, stopped = of_node("docs/operate/backup.md")
+    start, settings, tiered, restore, restored, drill, stopped = of_node("docs/operate/backup.md")
     places = {"s3://backups": f"file://{tmp_path}", "orders/0:1700": "orders/0:1"}
     places |= {"127.0.0.1:19092": any_address(), "127.0.0.1:18080": any_address()}
     with PageSession(tmp_path, places) as session:
@@ -85,6 +85,7 @@ def test_a_backup_is_made_restored_and_verified(tmp_path: Path) -> None:
         with Log(session.log) as log:
             log.append("orders", {"id": 2})
         session.until(points, lambda said: "orders/0:2" in said, "a point by the settings of the file")
+        session.run(tiered)
         session.stop()
         (tmp_path / "mainstem.toml").unlink()
         for line in restores:

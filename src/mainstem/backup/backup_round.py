@@ -104,8 +104,8 @@ class BackupRounds:
         self._ends = {name: end for name, end in self._ends.items() if state.ends.get(name) != end}
         if not round_.entry.is_empty or self._ends or not self._manifest.root.chapters:
             self._commit(round_, moment, is_point=True)
-        self._keeper.tidy()
         self._write_remote()
+        self._keeper.tidy()  # then no .remote names an object that goes now
         return moment
 
     def _write_remote(self) -> None:
@@ -118,11 +118,11 @@ class BackupRounds:
                 continue
             key = key_of(end.topic_id, topic_partition.partition)
             for base, file in state.current(key, LOG).items():
-                if base >= end.last_base or not file.is_closed:
+                if base >= end.last_base or not file.is_closed or not file.pieces:
                     continue
                 pieces = written[key, base] = tuple(file.pieces)
                 if self._written_remote.get((key, base)) != pieces:
-                    data = RemoteSegment(self._manifest.store.url, pieces).encode()
+                    data = RemoteSegment(self._manifest.store.url, end.topic_id, pieces).encode()
                     self._directory.write_remote(topic_partition, end.topic_id, base, data)
         self._written_remote = written
 

@@ -24,13 +24,13 @@ from mainstem.backup.status import BackupStatus
 from mainstem.clock import Clock, SystemClock
 from mainstem.durable_files import LOCAL_FILES, DirectoryLock, private_directory, replace_file
 from mainstem.errors import MainstemError, StorageError
+from mainstem.log.segments.remote_segment import BACKUP_WRITERS
 from mainstem.object_stores.opening import probe
 from mainstem.object_stores.store import ObjectMissingError, ObjectStore
 
 EVERY_S: Final = 5.0
 KEEP_S: Final = 7 * 86_400.0
 _LOCK: Final = "backup.lock"
-_WRITERS: Final = "backup-writer"
 _START_PAUSE_S: Final = 1.0
 _CHANGED_PAUSE_S: Final = 0.3
 _CHANGED_TRIES: Final = 200
@@ -65,6 +65,7 @@ class Backup:
     ) -> None:
         self._directory = DataDirectory(data)
         self._run = data / "run"
+        self._writers = data / BACKUP_WRITERS
         self._store = store
         self._options = options
         self._status = status
@@ -160,7 +161,7 @@ class Backup:
             self._is_probed = True
         writer = new_writer()
         last = self._last_writer()
-        replace_file(LOCAL_FILES, self._run / _WRITERS, "\n".join([*last, writer]).encode())
+        replace_file(LOCAL_FILES, self._writers, "\n".join([*last, writer]).encode())
         manifest = Manifest.claim(self._store, source, writer)
         self._claimed_for = source
         self._rounds = BackupRounds(self._directory, manifest, self._keeper, self._damaged)
@@ -168,7 +169,7 @@ class Backup:
 
     def _known_writers(self) -> list[str]:
         with suppress(FileNotFoundError):
-            return (self._run / _WRITERS).read_text().split()
+            return self._writers.read_text().split()
         return []
 
     def _last_writer(self) -> list[str]:

@@ -34,6 +34,7 @@ from mainstem.backup.catalog import (
     encode_state,
 )
 from mainstem.errors import ConfigError, InputError
+from mainstem.log.segments.remote_segment import BACKUP_ROOT
 from mainstem.object_stores.store import (
     ObjectMissingError,
     ObjectStore,
@@ -41,7 +42,7 @@ from mainstem.object_stores.store import (
     StoreError,
 )
 
-ROOT: Final = "backup.json"
+ROOT: Final = BACKUP_ROOT
 POINTS, CHAPTERS, DATA = "points", "chapters", "data"
 _FORMAT: Final = "mainstem-backup"
 _AT_ONCE: Final = 16

@@ -28,6 +28,7 @@ from mainstem.broker.network.network_resources import NetworkResources
 from mainstem.broker.quotas.quotas import Quotas, Windows
 from mainstem.broker.security.security import NodeSecurity
 from mainstem.broker.share.dead_letters.letter_rules import LetterRules
+from mainstem.broker.share.dead_letters.letter_writer import LetterWriter
 from mainstem.broker.share.shares import Shares
 from mainstem.broker.storage.compaction import Compaction
 from mainstem.broker.storage.delayed_fetch import DelayedFetches
@@ -97,6 +98,7 @@ class Node:
         self.commit = GroupCommit(self.fetches.wake, self.meters)
         self.topics = Topics(log, config, has_store=pieces is not None)
         self.append_checks = AppendChecks(self.topics)
+        self.remote = RemoteStorage(config, clock, log, pieces, self.fetches.wake)
         self.configs.apply()
         self.group_configs = GroupConfigs(config, log.metadata)
         consumer_settings_of = _consumer_settings(config, self.group_configs)
@@ -105,11 +107,11 @@ class Node:
             self.topics, self.commit, clock, _group_settings(config), consumer_settings_of, streams_settings_of
         )
         self.groups.registry.member_bytes.bytes_max = int(config.get("mainstem.groups.bytes.max"))
+        letters = LetterWriter(self.topics, self.commit, clock, self.group_configs, letter_rules, self.remote)
         self.share = Shares(
-            self.topics, self.commit, self.fetches, clock, config, self.group_configs, self.groups, letter_rules
+            self.topics, self.commit, self.fetches, clock, config, self.group_configs, self.groups, letters
         )
         self.compaction = Compaction(config, clock, log)
-        self.remote = RemoteStorage(config, clock, log, pieces, self.fetches.wake)
         self.trees = Trees(log.directory, str(config.get("mainstem.signing.keys")))
         self._producer_ids = range(0)
         self.markers = Markers(self.topics, self.commit, clock, self.groups.transactional)

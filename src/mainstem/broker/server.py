@@ -74,7 +74,7 @@ class Broker:
         self._chores = Chores(node.meters.chore_failures)
         self._chores.start("checkpoints", lambda: self._write_checkpoints(node))
         self._chores.start("connections", self._close_idle_connections)
-        self._chores.start("retention", lambda: keep_retention(node.config, node.clock, node.log))
+        self._chores.start("retention", lambda: keep_retention(node.config, node.clock, node.log, node.remote))
         self._chores.start("offset expiry", lambda: keep_offsets(node.config, node.clock, node.groups.expire_offsets))
         self._chores.start("client metrics", node.telemetry.keep)
         self._chores.start("compaction", node.compaction.run)

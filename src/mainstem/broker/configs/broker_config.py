@@ -95,7 +95,8 @@ _BASE: Final[Mapping[tuple[str, ConfigType, str | int], str]] = {
     "at for segments that local.retention.ms or local.retention.bytes do not keep on the disk",
     ("mainstem.remote.storage.url", TEXT, ""): "The backup of this log, from which segments are read that have left "
     "the disk; --backup of mainstem serve and mainstem run sets it",
-    ("mainstem.remote.cache.bytes", long(64 << 20), 1 << 30): "Disk space for what was read from there",
+    ("mainstem.remote.cache.bytes", long(128 << 20), 1 << 30): "Space for what was read from there: on the disk, and "
+    "in memory for pieces of up to 256 KiB",
     ("log.cleaner.enable", BOOLEAN, "true"): "Whether topics with cleanup.policy=compact are compacted",
     ("log.cleaner.backoff.ms", long(1), 15_000): "How often compaction looks for work",
     ("log.cleaner.dedupe.buffer.size", long(1 << 16), 134_217_728): "Memory for the keys of one compaction, 24 bytes "

@@ -91,10 +91,11 @@ async def _look_up(node: Node, log: PartitionLog, timestamp: int, isolation_leve
     end = log.last_stable_offset if isolation_level else log.high_watermark
     if timestamp == _LATEST:
         return end, -1, log.leader_epoch
-    if timestamp == _EARLIEST:
+    local_start = log.local_start_offset
+    if timestamp == _EARLIEST or (timestamp == _EARLIEST_LOCAL and local_start == log.log_start_offset):
         return log.log_start_offset, -1, log.log_start_epoch
     if timestamp == _EARLIEST_LOCAL:
-        return log.local_start_offset, -1, log.epoch_of(log.local_start_offset)
+        return local_start, -1, log.epoch_of(local_start)
     if timestamp in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
         return _tiered(log, timestamp)
     found = await _search(node, log, timestamp)
@@ -114,12 +115,12 @@ def _tiered(log: PartitionLog, timestamp: int) -> tuple[int, int, int]:
 async def _search(node: Node, log: PartitionLog, timestamp: int) -> TimestampOffset | None:
     """Return the first record with the greatest timestamp, or with at least this one."""
     if timestamp == _MAX_TIMESTAMP:
-        batch = await node.remote.reading(log.batch_of_max_timestamp)
+        batch = await node.remote.reading(log, log.batch_of_max_timestamp)
         return await _read(node, batch) if batch is not None else None
-    found = await node.remote.reading(lambda: log.begin_timestamp_search(timestamp))
+    found = await node.remote.reading(log, lambda: log.begin_timestamp_search(timestamp))
     while isinstance(found, UnreadBatch):
         go_on = partial(log.begin_timestamp_search, timestamp, found.next_offset)
-        found = await _read(node, found) or await node.remote.reading(go_on)
+        found = await _read(node, found) or await node.remote.reading(log, go_on)
     return found
 
 

@@ -7,7 +7,6 @@ from mainstem.broker.configs.group_configs import GroupConfigs
 from mainstem.broker.groups.coordinator import GroupCoordinator
 from mainstem.broker.groups.group_types import GroupType
 from mainstem.broker.share.coordinator import ShareCoordinator
-from mainstem.broker.share.dead_letters.letter_rules import LetterRules
 from mainstem.broker.share.dead_letters.letter_writer import LetterWriter
 from mainstem.broker.share.sessions import ShareSession, ShareSessions
 from mainstem.broker.share.share_partition_manager import SharePartitionManager
@@ -31,12 +30,11 @@ class Shares:
         config: BrokerConfig,
         configs: GroupConfigs,
         groups: GroupCoordinator,
-        letter_rules: LetterRules,
+        letters: LetterWriter,
     ) -> None:
         updates = int(config.get("share.coordinator.snapshot.update.records.per.snapshot"))
         self.topics = topics
         self.state = ShareStateLog(topics, commit, clock, updates)
-        letters = LetterWriter(topics, commit, clock, configs, letter_rules)
         self.partitions = SharePartitionManager(topics, fetches, clock, configs, self.state, letters)
         self.sessions = ShareSessions(int(config.get("group.share.max.share.sessions")), self._session_ended)
         self.coordinator = ShareCoordinator(groups, topics, clock, config, configs, self.state, self.partitions)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from mainstem.broker.configs.broker_config import BrokerConfig
+from mainstem.broker.storage.remote_storage import RemoteStorage
 from mainstem.clock import Clock
 from mainstem.log.node.node_log import NodeLog
 from mainstem.log.node.retention import Retention
@@ -18,10 +19,10 @@ _FIRST_ROUND_AFTER_S: Final = 30.0
 _TURN_S: Final = 0.002
 
 
-async def keep_retention(config: BrokerConfig, clock: Clock, log: NodeLog) -> None:
+async def keep_retention(config: BrokerConfig, clock: Clock, log: NodeLog, remote: RemoteStorage) -> None:
     """Apply retention every ``log.retention.check.interval.ms``; the first time soon after the start, as in Kafka."""
     interval_s = int(config.get("log.retention.check.interval.ms")) / 1000
-    retention = Retention(log.directory, clock, log.config_of)
+    retention = Retention(log.directory, clock, log.config_of, remote.begin)
     await asyncio.sleep(min(interval_s, _FIRST_ROUND_AFTER_S))
     while True:
         await _in_turns(retention.round())

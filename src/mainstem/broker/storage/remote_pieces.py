@@ -1,9 +1,10 @@
-"""Pieces of old segments that were read from the backup's store: a bounded cache, in files without a name.
+"""Pieces of old segments that were read from the backup's store: a bounded cache.
 
-The system may drop a file's pages from memory, and a file without a name is gone when the process ends. Memory views of
-a piece stay valid when the cache lets go of it.
+Large pieces are in files without a name: the system may drop their pages from memory, and they are gone when the
+process ends. Small ones are in memory, so that they take no file descriptor each. Memory views of a piece stay valid
+when the cache lets go of it.
 
-Concurrency: safe from any thread; ``load`` waits for the store.
+Concurrency: safe from any thread; ``load`` and ``fetch`` wait for the store.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mainstem.errors import StorageError
 from mainstem.log.segments.remote_segment import PIECE_BYTES_MAX, StoredPiece
@@ -24,22 +25,33 @@ if TYPE_CHECKING:
     from mainstem.broker.configs.broker_config import BrokerConfig
     from mainstem.object_stores.store import ObjectStore
 
-Fetch = Callable[[str, str, int, int], bytes]
-"""Read bytes of the store at a URL: of an object, from an offset on, so many."""
+PIECES_MIN: Final = 4
+"""As many pieces have room at least: a read may need two, and others load theirs meanwhile."""
+PIECES_MAX: Final = 1_024
+_COUNTED_BYTES_MIN: Final = 1 << 20
+_IN_MEMORY_BYTES_MAX: Final = 1 << 18
 
 
 class RemotePieces:
     """See ``log.segments.remote_segment.LoadedPieces``. The least recently used piece goes first."""
 
-    def __init__(self, fetch: Fetch, directory: Path, limit_bytes: int) -> None:
+    def __init__(self, open_store: Callable[[], ObjectStore], directory: Path, limit_bytes: int) -> None:
         """``directory`` is where the files without a name are made."""
-        self._fetch = fetch
+        self._open_store = open_store
+        self._store: ObjectStore | None = None
         self._directory = directory
-        self._limit_bytes = max(limit_bytes, 2 * PIECE_BYTES_MAX)
+        self._limit_bytes = max(limit_bytes, PIECES_MIN * PIECE_BYTES_MAX)
         self._kept: OrderedDict[StoredPiece, memoryview] = OrderedDict()
         self._lock = threading.Lock()
         self.size_bytes = 0
         self.loaded_bytes = 0
+
+    @property
+    def store(self) -> ObjectStore:
+        """The store of the log's backup, opened when it is needed. Raises ConfigError, MissingDependencyError."""
+        if self._store is None:
+            self._store = self._open_store()
+        return self._store
 
     def find(self, piece: StoredPiece) -> memoryview | None:
         with self._lock:
@@ -48,24 +60,40 @@ class RemotePieces:
                 self._kept.move_to_end(piece)
             return found
 
-    def load(self, url: str, piece: StoredPiece) -> None:
-        if self.find(piece) is not None:
+    def load(self, url: str, piece: StoredPiece, *, is_ahead: bool = False) -> None:
+        """Take a piece from the store, unless it is here. Raises StorageError, and what the store raises.
+
+        One that is loaded ``is_ahead`` of its readers takes free room only, and goes first.
+        """
+        if self.find(piece) is not None or (is_ahead and not self._has_room(piece)):
             return
-        data = self._fetch(url, piece.object_name, piece.object_offset, piece.size_bytes)
+        data = self.fetch(url, piece)
+        view = memoryview(data) if len(data) <= _IN_MEMORY_BYTES_MAX else self._in_a_file(data)
+        with self._lock:
+            self.loaded_bytes += piece.size_bytes
+            if piece in self._kept or (is_ahead and not self._has_room(piece)):
+                return
+            self._kept[piece] = view
+            self._kept.move_to_end(piece, last=not is_ahead)
+            self.size_bytes += _counted(piece)
+            while self.size_bytes > self._limit_bytes or len(self._kept) > PIECES_MAX:
+                self.size_bytes -= _counted(self._kept.popitem(last=False)[0])
+
+    def _has_room(self, piece: StoredPiece) -> bool:
+        return self.size_bytes + _counted(piece) <= self._limit_bytes and len(self._kept) < PIECES_MAX
+
+    def fetch(self, url: str, piece: StoredPiece) -> bytes:
+        """The bytes of a piece, proven, and not kept. Raises StorageError, and what the store raises."""
+        store = self.store
+        if store.url != url:
+            raise StorageError(f"a segment is in {url}, and this log's backup is {store.url}")
+        data = store.get_range(piece.object_name, piece.object_offset, piece.size_bytes)
         if len(data) != piece.size_bytes or crc32c(data) != piece.crc:
             raise StorageError(
                 f"{url}/{piece.object_name}: the {piece.size_bytes} bytes from {piece.object_offset} on do not match "
                 "their checksum; mainstem backup verify says what else is damaged"
             )
-        view = self._in_a_file(data)
-        with self._lock:
-            if piece in self._kept:
-                return
-            self._kept[piece] = view
-            self.size_bytes += piece.size_bytes
-            self.loaded_bytes += piece.size_bytes
-            while self.size_bytes > self._limit_bytes:
-                self.size_bytes -= self._kept.popitem(last=False)[0].size_bytes
+        return data
 
     def _in_a_file(self, data: bytes) -> memoryview:
         try:
@@ -77,20 +105,19 @@ class RemotePieces:
             raise StorageError(f"cannot keep records of the store in {self._directory}: {error}") from error
 
 
+def _counted(piece: StoredPiece) -> int:
+    return max(piece.size_bytes, _COUNTED_BYTES_MIN)
+
+
 def remote_pieces(config: BrokerConfig) -> RemotePieces | None:
     """The cache of a node; None where its log has no backup to read from."""
     url = str(config.get("mainstem.remote.storage.url"))
     if not url:
         return None
-    stores: dict[str, ObjectStore] = {}
 
-    def fetch(wanted: str, name: str, start: int, length: int) -> bytes:
+    def opened() -> ObjectStore:
         from mainstem.object_stores.opening import open_store  # only a log with segments there needs it
 
-        if url not in stores:
-            stores[url] = open_store(url)
-        if stores[url].url != wanted:
-            raise StorageError(f"a segment is in {wanted}, and this log's backup is {stores[url].url}")
-        return stores[url].get_range(name, start, length)
+        return open_store(url)
 
-    return RemotePieces(fetch, config.data_dir, int(config.get("mainstem.remote.cache.bytes")))
+    return RemotePieces(opened, config.data_dir, int(config.get("mainstem.remote.cache.bytes")))

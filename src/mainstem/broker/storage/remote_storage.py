@@ -1,31 +1,38 @@
 """Old segments that are in the backup's store alone: their release from the disk, and loads of what readers ask for.
 
 ``keep`` says in a file which partitions have such segments; the backup then writes a ``.remote`` beside each closed
-segment that its store holds. A segment that is older than ``local.retention.ms`` then leaves the disk: first a thread
-compares all its bytes with the checksums of the pieces.
+segment that its store holds. A segment that is older than ``local.retention.ms`` then leaves the disk, after a thread
+has asked the store for it and has compared all bytes (``segment_release``).
 
 A read that needs pieces raises ``PiecesMissingError``. They are loaded in threads, a few at a time, and the partition's
-watchers are woken, as by an append. Two readers of one piece share its load. With it comes the piece after it.
+watchers are woken, as by an append. Two readers of one piece share its load. With it comes the piece after it. A load
+that has failed is told to one reader, and begun again by the next.
 
-Concurrency: on the event loop; the files and the store are read in threads.
+Concurrency: on the event loop; files and the store are read in daemon threads, so that a store which hangs holds up
+neither other work nor the end of the process.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, TypeVar
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
+from mainstem.broker.storage.segment_release import IndexFilesError, SegmentRelease
 from mainstem.clock import Clock
-from mainstem.durable_files import replace_file
+from mainstem.durable_files import TEMPORARY, replace_file
 from mainstem.errors import MainstemError, StorageError, UnavailableError
 from mainstem.log.files.disk import Disk
 from mainstem.log.files.names import LOG, REMOTE, REMOTE_PARTITIONS, partition_directory
+from mainstem.log.files.small_files import list_offsets, read_file
 from mainstem.log.node.node_log import NodeLog
 from mainstem.log.partition.partition_log import PartitionLog
-from mainstem.log.segments.remote_segment import PiecesMissingError, RemoteSegment, StoredPiece, read_remote
+from mainstem.log.segments.remote_segment import PiecesMissingError, RemoteSegment, StoredPiece
 from mainstem.log.segments.segment import Segment
 from mainstem.model import TopicPartition
 
@@ -38,7 +45,18 @@ _LOADS_AT_ONCE: Final = 4
 _LOADS_MAX: Final = 256
 """Loads that wait or run: a further read is answered without records, and its client asks again."""
 _TRIES: Final = 64
+_FAILURE_S: Final = 30.0
+"""A failure that nobody has asked for since is forgotten."""
 _Found = TypeVar("_Found")
+_Key: TypeAlias = StoredPiece | PurePath
+"""What is loaded: a piece, or the whole file of a segment."""
+
+
+class _Load(NamedTuple):
+    """A load that waits or runs, and the partitions whose watchers it wakes."""
+
+    task: asyncio.Task[None]
+    logs: set[PartitionLog]
 
 
 class RemoteStorage:
@@ -57,11 +75,11 @@ class RemoteStorage:
         self._clock = clock
         self._log = log
         self._wake = wake
-        # Threads of its own: a store that hangs must not hold up other work that waits for a thread.
-        self._threads = ThreadPoolExecutor(_LOADS_AT_ONCE, thread_name_prefix="remote-load")
-        self._loading: dict[StoredPiece, asyncio.Task[None]] = {}
-        self._failures: dict[StoredPiece, MainstemError] = {}
+        self._slots = asyncio.Semaphore(_LOADS_AT_ONCE)
+        self._loads: dict[_Key, _Load] = {}
+        self._failures: dict[_Key, tuple[MainstemError, float]] = {}
         self._listed: bytes | None = None
+        self._told: dict[TopicPartition, str] = {}
         self.pieces = pieces
         self.failed_loads = 0
         self.released_bytes = 0
@@ -70,61 +88,101 @@ class RemoteStorage:
 
     def begin(self, missing: PiecesMissingError, log: PartitionLog) -> MainstemError | None:
         """Load what a read needs, then wake the partition's watchers; or why an earlier load has failed."""
-        for piece in missing.pieces:
-            failure = self._failures.pop(piece, None)
-            if failure is not None:
-                return failure
-        for piece in missing.pieces:
-            task = self._load(missing.url, piece)
-            if task is not None:
-                task.add_done_callback(lambda _: self._wake(log))
-        if missing.next_piece is not None:
-            self._load(missing.url, missing.next_piece)
-        return None
+        failure = self._failure_of(missing)
+        if failure is None:
+            for load in self._start(missing, log):
+                load.logs.add(log)
+            if missing.next_piece is not None:
+                self._start_piece(missing, missing.next_piece, log, is_ahead=True)
+        return failure
 
-    async def reading(self, read: Callable[[], _Found]) -> _Found:
+    async def reading(self, log: PartitionLog, read: Callable[[], _Found]) -> _Found:
         """Return the result of ``read`` once all pieces that it needs are here. Raises its errors, and StorageError."""
         for _ in range(_TRIES):
             try:
                 return read()
             except PiecesMissingError as missing:
-                tasks = [self._load(missing.url, piece) for piece in missing.pieces]
-                if None in tasks:
+                loads = self._start(missing, log)
+                if not loads:
                     break
-                await asyncio.wait([task for task in tasks if task is not None])
-                for piece in missing.pieces:
-                    failure = self._failures.pop(piece, None)
-                    if failure is not None:
-                        raise failure from missing
+                await asyncio.wait([load.task for load in loads])
+                failure = self._failure_of(missing)
+                if failure is not None:
+                    raise failure from missing
         raise UnavailableError("too many reads of old records wait for the store of the backup: try again")
 
-    def _load(self, url: str, piece: StoredPiece) -> asyncio.Task[None] | None:
-        """The load of a piece; None when too many are under way."""
-        task = self._loading.get(piece)
-        if task is None and len(self._loading) < _LOADS_MAX:
-            task = self._loading[piece] = asyncio.create_task(self._load_in_thread(url, piece))
-        return task
+    def _failure_of(self, missing: PiecesMissingError) -> MainstemError | None:
+        """Why a load of one of the pieces has failed just now; each failure is told once."""
+        now_s = self._clock.monotonic_s()
+        keys: tuple[_Key, ...] = (missing.path, *missing.pieces)
+        for key in keys:
+            failed = self._failures.pop(key, None)
+            if failed is not None and now_s - failed[1] <= _FAILURE_S:
+                return failed[0]
+        return None
 
-    async def _load_in_thread(self, url: str, piece: StoredPiece) -> None:
+    def _start(self, missing: PiecesMissingError, log: PartitionLog) -> list[_Load]:
+        """The loads of what is missing, as many as may be under way."""
+        if missing.whole:
+            found = [self._begin(missing.path, log, partial(self._bring_back, missing.path, missing.stored, log))]
+        else:
+            found = [self._start_piece(missing, piece, log) for piece in missing.pieces]
+        return [load for load in found if load is not None]
+
+    def _start_piece(
+        self, missing: PiecesMissingError, piece: StoredPiece, log: PartitionLog, *, is_ahead: bool = False
+    ) -> _Load | None:
         assert self.pieces is not None, "without it a read says so itself"
+        load = partial(self.pieces.load, missing.stored.url, piece, is_ahead=is_ahead)
+        return self._begin(piece, log, partial(_in_thread, load), is_ahead=is_ahead)
+
+    def _begin(
+        self, key: _Key, log: PartitionLog, load: Callable[[], Awaitable[None]], *, is_ahead: bool = False
+    ) -> _Load | None:
+        """The load of a key; None when too many are under way. Nobody waits for one that is ahead."""
+        found = self._loads.get(key)
+        if found is None and len(self._loads) < _LOADS_MAX:
+            task = asyncio.create_task(self._run(key, log, load, is_ahead=is_ahead))
+            found = self._loads[key] = _Load(task, set())
+        return found
+
+    async def _run(self, key: _Key, log: PartitionLog, load: Callable[[], Awaitable[None]], *, is_ahead: bool) -> None:
         try:
-            await asyncio.get_running_loop().run_in_executor(self._threads, self.pieces.load, url, piece)
-        except MainstemError as error:
-            self.failed_loads += 1
-            _LOG.warning("old records cannot be read from the store: %s", error)
-            self._failures[piece] = StorageError(f"old records cannot be read from the store: {error}")
-            while len(self._failures) > _LOADS_MAX:
-                del self._failures[next(iter(self._failures))]
+            async with self._slots:
+                await load()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told to those who read
+            self._failed(key, log, error, is_ahead=is_ahead)
         finally:
-            del self._loading[piece]
+            logs = self._loads.pop(key).logs
+        for each in logs:
+            self._wake(each)
+
+    def _failed(self, key: _Key, log: PartitionLog, error: Exception, *, is_ahead: bool) -> None:
+        told = StorageError(f"old records of {log.topic_partition} cannot be read from the store: {error}")
+        told.__cause__ = error
+        self.failed_loads += 1
+        _LOG.warning("%s", told, exc_info=None if isinstance(error, MainstemError) else error)
+        log.cleaning.forget_places()  # the backup may have moved them
+        if is_ahead:
+            return  # a reader that needs it asks again
+        self._failures[key] = (told, self._clock.monotonic_s())
+        while len(self._failures) > _LOADS_MAX:
+            del self._failures[next(iter(self._failures))]
+
+    async def _bring_back(self, path: PurePath, stored: RemoteSegment, log: PartitionLog) -> None:
+        """Write the file of a segment again: an index is lost, and is then built from it."""
+        assert self.pieces is not None, "without it a read says so itself"
+        disk = self._log.directory.disk
+        source = await _in_thread(partial(_write_whole, disk, path, self.pieces, stored))
+        if not log.cleaning.come_back(path, source):
+            await _in_thread(partial(disk.remove, source))
 
     async def stop(self) -> None:
         """Let nothing be loaded any more."""
-        tasks = list(self._loading.values())
+        tasks = [load.task for load in self._loads.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
     # Segments that leave the disk
 
@@ -138,42 +196,129 @@ class RemoteStorage:
         """Name the partitions to the backup, and release what their topics do not keep on the disk."""
         partitions = self._partitions()
         await self._write_list(partitions)
+        self._told = {each: text for each, text in self._told.items() if each in set(partitions)}
         for topic_partition in partitions:
             try:
-                if self._log.directory.holds(topic_partition):
-                    await self._release(self._log.get(topic_partition))
+                log = await self._opened(topic_partition)
+                if log is not None and self.pieces is not None:
+                    await self._release(log, self.pieces)
+                    self._told.pop(topic_partition, None)
             except MainstemError as error:
-                _LOG.warning("%s: segments stay on the disk for now: %s", topic_partition, error)
+                self._tell(topic_partition, str(error))
+            await asyncio.sleep(0)
+
+    def _tell(self, topic_partition: TopicPartition, text: str) -> None:
+        if self._told.get(topic_partition) != text:
+            self._told[topic_partition] = text
+            _LOG.warning("%s: segments stay on the disk for now: %s", topic_partition, text)
 
     def _partitions(self) -> list[TopicPartition]:
+        """Those whose topics have the config, also where no further segments leave the disk."""
         topics = [topic for topic in self._log.metadata.topics.values() if topic.configs.get("remote.storage.enable")]
-        found = [each for topic in topics for each in topic.topic_partitions if self._log.config_of(each).is_tiered]
-        return sorted(found)
+        found = [each for topic in topics for each in topic.topic_partitions]
+        return sorted(each for each in found if self._log.config_of(each).remote_storage_enable)
 
     async def _write_list(self, partitions: list[TopicPartition]) -> None:
         data = "".join(f"{partition_directory(each)}\n" for each in partitions).encode()
-        if data != self._listed and (data or self._listed is not None):
-            path = self._log.directory.path / REMOTE_PARTITIONS
-            await asyncio.to_thread(replace_file, self._log.directory.disk, path, data)
+        if data != self._listed:
+            path, disk = self._log.directory.path / REMOTE_PARTITIONS, self._log.directory.disk
+            await _in_thread(partial(_write_changed, disk, path, data))
         self._listed = data
 
-    async def _release(self, log: PartitionLog) -> None:
+    async def _opened(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        """The partition's log, if it may have closed segments: it is not opened, nor made, for nothing."""
+        directory = self._log.directory
+        if topic_partition in directory.waiting:
+            path = directory.path / partition_directory(topic_partition)
+            bases = await _in_thread(partial(list_offsets, directory.disk, path, LOG))
+            if len(bases) > 1 and topic_partition in directory.waiting:
+                return directory.get(topic_partition)
+        return directory.partitions.get(topic_partition)
+
+    async def _release(self, log: PartitionLog, pieces: RemotePieces) -> None:
+        directory = self._log.directory
         for segment in list(log.cleaning.releasable(self._clock.time_ms())):
-            stored = read_remote(self._log.directory.disk, segment.path(REMOTE))
-            if stored is None:
+            end_offset = log.cleaning.end_of(segment)
+            if end_offset is None or not directory.disk.exists(segment.path(REMOTE)):
                 return  # the backup has not come to it
-            same = await asyncio.to_thread(_is_copy, self._log.directory.disk, segment, stored)
-            if not same:
-                _LOG.error("%s is not what %s holds of it: it stays on the disk", segment.path(LOG), stored.url)
+            release = SegmentRelease(
+                directory.disk,
+                directory.path,
+                log.directory,
+                segment.base_offset,
+                end_offset,
+                log.topic_id,
+                log.topic_partition.partition,
+                min(directory.checkpoints.recovery_point_of(log.topic_partition, log.topic_id), log.recovery_point),
+                log.config.index_interval_bytes,
+            )
+            if not await self._release_one(log, segment, release, pieces):
                 return
-            if not log.cleaning.release(segment):
-                return
-            self.released_bytes += stored.size_bytes
+
+    async def _release_one(
+        self, log: PartitionLog, segment: Segment, release: SegmentRelease, pieces: RemotePieces
+    ) -> bool:
+        """Whether the segment has left the disk. Raises what ``SegmentRelease.run`` does."""
+        try:
+            snapshot = await _in_thread(lambda: release.run(pieces.store))
+        except IndexFilesError:
+            segment.unload_indexes()
+            segment.indexes()  # they are built again, and written, for the next round
+            raise
+        size_bytes = segment.size_bytes
+        file = log.cleaning.release(segment, snapshot)
+        if file is None:
+            return False
+        self.released_bytes += size_bytes
+        await _in_thread(partial(self._log.directory.disk.remove, file))
+        return True
 
 
-def _is_copy(disk: Disk, segment: Segment, stored: RemoteSegment) -> bool:
-    file = disk.open(segment.path(LOG))
+def _write_changed(disk: Disk, path: PurePath, data: bytes) -> None:
+    if (read_file(disk, path) or b"") != data:
+        replace_file(disk, path, data)
+
+
+def _write_whole(disk: Disk, path: PurePath, pieces: RemotePieces, stored: RemoteSegment) -> PurePath:
+    """Write all bytes of a segment beside its place, durably."""
+    target = path.with_name(path.name + TEMPORARY)
+    disk.remove(target)
+    file = disk.create(target)
     try:
-        return stored.is_copy_of(file, file.size_bytes())
+        for piece in stored.pieces:
+            file.write(piece.start, [pieces.fetch(stored.url, piece)])
+        file.sync()
+    except BaseException:
+        disk.remove(target)
+        raise
     finally:
         file.close()
+    disk.sync_directory(path.parent)
+    return target
+
+
+async def _in_thread(work: Callable[[], _Found]) -> _Found:
+    """The result of ``work``, done in a thread that does not keep the process from its end."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[_Found] = loop.create_future()
+
+    def run() -> None:
+        try:
+            end = partial(_set_result, done, work())
+        except BaseException as error:  # noqa: BLE001 - raised by whoever waits
+            end = partial(_set_exception, done, error)
+        with suppress(RuntimeError):  # the loop has ended meanwhile, and nobody waits
+            loop.call_soon_threadsafe(end)
+
+    threading.Thread(target=run, name="remote segments", daemon=True).start()
+    return await done
+
+
+def _set_result(done: asyncio.Future[_Found], result: _Found) -> None:
+    if not done.done():
+        done.set_result(result)
+
+
+def _set_exception(done: asyncio.Future[_Found], error: BaseException) -> None:
+    if not done.done():
+        done.set_exception(error)

@@ -167,7 +167,7 @@ class Topics:
         ):
             raise refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name!r} differs from a topic's name only in . and _")
         check_changed_configs(configs, {}, self._log.defaults)
-        self._check_store(configs, {})
+        self._check_store(name, configs, {})
 
     def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         """Create a topic. Raises what ``check_new`` raises, and StorageError."""
@@ -215,14 +215,16 @@ class Topics:
         topic = self._by_name.get(name)
         _check_name(name)
         check_changed_configs(configs, {} if topic is None else topic.configs, self._log.defaults)
-        self._check_store(configs, {} if topic is None else topic.configs)
+        self._check_store(name, configs, {} if topic is None else topic.configs)
         topic = self.find(name)
         if not validate_only:
             self._keep(self._log.set_topic_configs(topic.name, configs))
 
-    def _check_store(self, configs: Mapping[str, str], former: Mapping[str, str]) -> None:
-        """Segments leave the disk only where they can be read again. Raises ConfigError."""
+    def _check_store(self, name: str, configs: Mapping[str, str], former: Mapping[str, str]) -> None:
+        """Segments leave the disk only where they can be read again, and by clients alone. Raises ConfigError."""
         is_asked = LogConfig.of(configs, self._log.defaults).remote_storage_enable
+        if is_asked and name in self._internal:
+            raise ConfigError("topic config remote.storage.enable='true': the log itself reads this topic at its start")
         if is_asked and not LogConfig.of(former, self._log.defaults).remote_storage_enable and not self._has_store:
             raise ConfigError(
                 "topic config remote.storage.enable='true': this log has no backup, where its old segments would be: "

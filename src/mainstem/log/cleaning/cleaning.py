@@ -14,15 +14,16 @@ Concurrency: owned by the partition log's owner.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import pairwise
+from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from mainstem.errors import CorruptBatchError
 from mainstem.log.cleaning.compaction_job import SWAP, CleanedSegment, CompactionJob, LastOfProducer, SegmentFile
 from mainstem.log.cleaning.swap import Swap
-from mainstem.log.files.names import LEADER_EPOCH_CHECKPOINT, LOG, SIDECAR_SUFFIXES, SNAPSHOT, offset_file
-from mainstem.log.files.small_files import list_offsets, sync_file
+from mainstem.log.files.names import DELETED, LOG, SNAPSHOT, offset_file
+from mainstem.log.files.small_files import list_offsets
 from mainstem.log.segments.segment import Segment, SegmentContext
 from mainstem.record.constants import HEADER_BYTES, INT64_MAX, NO_TIMESTAMP
 from mainstem.record.header import read_header
@@ -67,6 +68,7 @@ class Cleaning:
         self._may_go = may_go
         self._opened_at_ms = opened_at_ms
         self._dropped: list[Segment] = []
+        self._kept_snapshots: set[int] | None = None
         self.uncleanable: str | None = None
 
     # Retention
@@ -123,7 +125,7 @@ class Cleaning:
     def releasable(self, now_ms: int) -> Iterator[Segment]:
         """The segments whose local file ``local.retention.ms`` and ``.bytes`` do not keep, oldest first.
 
-        They are closed and durable. Whether the store has them is for the caller to see.
+        They are closed, durable, and have bytes. Whether the store has these is for the caller to see.
         """
         log, config = self._log, self._log.config
         if not config.is_tiered or log.offline_reason is not None:
@@ -131,39 +133,69 @@ class Cleaning:
         keep_ms, keep_bytes = config.local_limits
         excess = log.local_bytes - keep_bytes
         for segment, following in pairwise(self._segments):
-            if segment.is_remote:
+            if segment.is_remote or not segment.size_bytes:
                 continue
             if following.base_offset > min(log.recovery_point, log.high_watermark) or not self._may_go(segment):
                 return
             is_old = keep_ms >= 0 and now_ms - self._newest_ms(segment) > keep_ms
             excess -= segment.size_bytes
-            if not (is_old or (keep_bytes >= 0 and excess >= 0)) or not segment.is_whole():
+            if not (is_old or (keep_bytes >= 0 and excess >= 0)):
                 return
             yield segment
 
-    def release(self, segment: Segment) -> bool:
-        """Remove the local file of a segment that the store holds; whether it could go. Raises StorageError."""
-        log, disk = self._log, self._context.disk
-        slots = [slot for slot, each in enumerate(self._segments) if each is segment and not each.is_active]
-        if log.offline_reason is not None or not slots or not self._may_go(segment):
-            return False
-        segment.indexes()  # they are written now, if their files did not vouch for them
-        # A start replays what follows the newest snapshot of the producers: that has to be on the disk.
-        after = self._segments[slots[0] + 1].base_offset
-        snapshots = [
-            each for each in list_offsets(disk, log.directory, SNAPSHOT) if after <= each <= log.recovery_point
-        ]
-        if not snapshots:
-            return False
-        files = [log.directory / offset_file(each, SNAPSHOT) for each in snapshots]
-        files += [log.directory / LEADER_EPOCH_CHECKPOINT, *map(segment.path, SIDECAR_SUFFIXES)]
-        for path in filter(disk.exists, files):
-            sync_file(disk, path)
-        disk.sync_directory(segment.directory)
+    def end_of(self, segment: Segment) -> int | None:
+        """The offset that follows a segment which may leave the disk; None when it is gone, or must stay."""
+        log = self._log
+        if log.offline_reason is not None or not log.config.is_tiered or segment.is_remote or not self._may_go(segment):
+            return None
+        return next((after.base_offset for each, after in pairwise(self._segments) if each is segment), None)
+
+    def release(self, segment: Segment, snapshot: int) -> PurePath | None:
+        """Let a segment go on from the store; the file that may be removed. Raises StorageError.
+
+        A start replays what follows a snapshot of the producers: this ``snapshot``, which is durable, is kept from now
+        on. None when the segment is gone meanwhile, or must stay.
+        """
+        if self.end_of(segment) is None:
+            return None
+        if not self._context.disk.exists(self._log.directory / offset_file(snapshot, SNAPSHOT)):
+            return None
+        file = segment.path(LOG).with_name(segment.path(LOG).name + DELETED)
+        self._context.disk.rename(segment.path(LOG), file)
         segment.close()
-        disk.remove(segment.path(LOG))
         segment.is_remote = True
-        return True
+        self._kept_snapshots = {snapshot}
+        return file
+
+    def come_back(self, path: PurePath, source: PurePath) -> bool:
+        """Let a segment go on from a file again; whether it is still there and needs it. Raises StorageError.
+
+        ``source`` has all its bytes, and is synced.
+        """
+        for segment in self._segments:
+            if segment.is_remote and segment.path(LOG) == path and self._log.offline_reason is None:
+                self._context.disk.rename(source, path)
+                segment.close()
+                segment.is_remote = False
+                return True
+        return False
+
+    def forget_places(self) -> None:
+        """Read again where the segments are in the store: a load has failed."""
+        for segment in self._segments:
+            if segment.is_remote:
+                segment.release()
+
+    def kept_snapshots(self) -> Collection[int]:
+        """The snapshots of producers that must stay, as what lies before them is not on the disk.
+
+        After a start it is not known which of them was synced: all that are there then.
+        """
+        if self._kept_snapshots is None:
+            if not any(segment.is_remote for segment in self._segments):
+                return ()
+            self._kept_snapshots = set(list_offsets(self._context.disk, self._log.directory, SNAPSHOT))
+        return self._kept_snapshots
 
     # Compaction
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import PurePath
+from typing import Final
 
 from mainstem.errors import CorruptBatchError
 from mainstem.log.cleaning.compaction_job import CLEANED, SWAP, CleanedSegment
@@ -27,8 +28,8 @@ from mainstem.log.files.disk import Disk
 from mainstem.log.files.names import (
     DELETED,
     LOG,
+    REMOTE,
     SEAL,
-    SEGMENT_SUFFIXES,
     SIDECAR_SUFFIXES,
     offset_file,
     parse_offset_file,
@@ -37,6 +38,8 @@ from mainstem.log.files.small_files import read_file
 from mainstem.log.segments.batch_scan import Start, walk_headers
 from mainstem.log.segments.index_checksums import decode_seal
 from mainstem.log.segments.segment import Segment
+
+_LOG_LAST: Final = (*reversed(SIDECAR_SUFFIXES), REMOTE, LOG)
 
 
 class Swap:
@@ -60,7 +63,7 @@ class Swap:
 
     def cancel(self) -> None:
         """Instead of step 3: the old segments are not all there any more."""
-        for suffix in SEGMENT_SUFFIXES:  # the .log first: without it there is nothing to finish
+        for suffix in reversed(_LOG_LAST):  # the .log first: without it there is nothing to finish
             self._disk.remove(self._path(suffix, SWAP))
 
     def begin(self, old: Sequence[Segment]) -> None:
@@ -94,7 +97,7 @@ def set_aside(disk: Disk, segment: Segment) -> list[PurePath]:
     The ``.log`` comes last: as long as it has its name, the others are its own.
     """
     renamed = []
-    for suffix in reversed(SEGMENT_SUFFIXES):
+    for suffix in _LOG_LAST:
         path = segment.path(suffix)
         if disk.exists(path):
             target = path.with_name(path.name + DELETED)
@@ -126,7 +129,7 @@ def _finish(disk: Disk, directory: PurePath, base_offset: int) -> None:
     parsed = [parse_offset_file(name) for name in disk.list(directory)]
     for base in (file[0] for file in parsed if file is not None and file[1] == LOG):
         if base_offset <= base < end_offset:
-            for suffix in reversed(SEGMENT_SUFFIXES):
+            for suffix in _LOG_LAST:
                 disk.remove(directory / offset_file(base, suffix))
     for suffix in SIDECAR_SUFFIXES:
         path = directory / offset_file(base_offset, suffix)

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
+from uuid import UUID
 
 from mainstem.durable_files import replace_file
 from mainstem.log.files.disk import Disk
@@ -77,6 +78,7 @@ class CheckpointWriter:
         self._started = 0
         self._written = 0
         self._last_started: tuple[NodeCheckpoint, Mapping[TopicPartition, int]] | None = None
+        self._durable = NodeCheckpoint(0, {})  # what a start after a power cut would find, or an older one
 
     @property
     def next_number(self) -> int:
@@ -87,6 +89,11 @@ class CheckpointWriter:
     def written(self) -> int:
         """The number of the last write that is durable."""
         return self._written
+
+    def recovery_point_of(self, topic_partition: TopicPartition, topic_id: UUID) -> int:
+        """The recovery point in the durable checkpoint: no start begins with an earlier one."""
+        found = self._durable.partitions.get(topic_partition)
+        return found.recovery_point if found is not None and found.topic_id == topic_id else 0
 
     def start(
         self,
@@ -115,6 +122,7 @@ class CheckpointWriter:
             if number <= self._written:
                 return
             replace_file(self.disk, self._path / NODE_CHECKPOINT, encode_node_checkpoint(checkpoint), sync=True)
+            self._durable = checkpoint
             recovery_points = {tp: offsets.recovery_point for tp, offsets in checkpoint.partitions.items()}
             log_starts = {tp: offsets.log_start_offset for tp, offsets in checkpoint.partitions.items()}
             for name, content in (

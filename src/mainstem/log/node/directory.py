@@ -84,7 +84,7 @@ class LogDirectory:
         self._context = SegmentContext(disk)
         self._partitions: dict[TopicPartition, PartitionLog] = {}
         self._checkpoint = NodeCheckpoint(0, {})
-        self._writer = CheckpointWriter(disk, path)
+        self.checkpoints = CheckpointWriter(disk, path)
         self._to_remove: list[PurePath] = []
         self._removal = FileRemoval(disk)
         self._flushes = BackgroundFlushes()
@@ -368,10 +368,10 @@ class LogDirectory:
             self._note(partition)
         flushes = self._flushes.start(self._not_checkpointed, everything=self._context.open_files.is_over())
         self._not_checkpointed = {each: None for each in self._not_checkpointed if not each.is_checkpointed}
-        to_remove, self._to_remove = [*self._to_remove, *self._removal.set_aside(self._writer.written)], []
-        self._removal.wait_for(self._writer.next_number, touched)
+        to_remove, self._to_remove = [*self._to_remove, *self._removal.set_aside(self.checkpoints.written)], []
+        self._removal.wait_for(self.checkpoints.next_number, touched)
         checkpoint = NodeCheckpoint(self.leader_epoch, dict(self._offsets))
-        return self._writer.start(
+        return self.checkpoints.start(
             checkpoint, dict(self._high_watermarks), to_remove, flushes, is_awaited=self._removal.is_waiting
         )
 

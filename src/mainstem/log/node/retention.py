@@ -15,12 +15,14 @@ from pathlib import PurePath
 from typing import Final
 
 from mainstem.clock import Clock
-from mainstem.errors import CorruptBatchError, PartitionOfflineError, StorageError
+from mainstem.errors import CorruptBatchError, MainstemError, PartitionOfflineError, StorageError
 from mainstem.log.files.disk import Disk
 from mainstem.log.files.names import LOG, REMOTE, offset_file, parse_offset_file, partition_directory
 from mainstem.log.node.directory import LogDirectory
 from mainstem.log.node.stored_size import size_of
 from mainstem.log.partition.config import LogConfig
+from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.log.segments.remote_segment import PiecesMissingError
 from mainstem.log.segments.segment_indexes import read_seal
 from mainstem.model import TopicPartition
 from mainstem.record.constants import HEADER_BYTES, NO_TIMESTAMP
@@ -34,7 +36,15 @@ _NEVER: Final = 2**63
 class Retention:
     """One node's. ``round`` is begun again when it has ended."""
 
-    def __init__(self, directory: LogDirectory, clock: Clock, config_of: Callable[[TopicPartition], LogConfig]) -> None:
+    def __init__(
+        self,
+        directory: LogDirectory,
+        clock: Clock,
+        config_of: Callable[[TopicPartition], LogConfig],
+        load: Callable[[PiecesMissingError, PartitionLog], MainstemError | None] = lambda missing, _: missing,
+    ) -> None:
+        """``load`` begins to bring what a partition needs from the backup's store, or says why it cannot."""
+        self._load = load
         self._directory = directory
         self._clock = clock
         self._config_of = config_of
@@ -59,9 +69,16 @@ class Retention:
             if topic_partition in self._directory.waiting and not self._may_expire(topic_partition, config, now_ms):
                 return
             if self._directory.holds(topic_partition):
-                self._directory.get(topic_partition).cleaning.expire(now_ms)
+                self._expire(self._directory.get(topic_partition), now_ms)
         except (StorageError, PartitionOfflineError, CorruptBatchError) as error:
             _LOG.warning("%s: retention has to wait: %s", topic_partition, error)
+
+    def _expire(self, log: PartitionLog, now_ms: int) -> None:
+        try:
+            log.cleaning.expire(now_ms)
+        except PiecesMissingError as missing:
+            failure = self._load(missing, log)
+            _LOG.warning("%s: retention has to wait: %s", log.topic_partition, failure or missing)
 
     def _may_expire(self, topic_partition: TopicPartition, config: LogConfig, now_ms: int) -> bool:
         known_config, look_ms = self._next_look_ms.get(topic_partition, (None, 0))

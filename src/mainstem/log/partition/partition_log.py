@@ -334,12 +334,12 @@ class PartitionLog(PartitionReads):
     def _note_leader_epochs(self, headers: Sequence[BatchHeader]) -> None:
         """Not synced: opening the log compares it with the log's last batch, and adds what it lacks.
 
-        Synced where the log was cut: no batch has the epoch that begins at the cut.
+        Synced where no local batch has an epoch: one that begins at a cut, or is of batches in the backup's store.
         """
         for header in headers:
             self._leader_epochs.assign(header.leader_epoch, header.base_offset)
         data = encode_leader_epochs(self._leader_epochs.entries)
-        sync = self._cut_files > 0 or self.config.remote_storage_enable
+        sync = self._cut_files > 0 or self._segments[0].is_remote
         try:
             replace_file(self._context.disk, self.directory / LEADER_EPOCH_CHECKPOINT, data, sync=sync)
         except StorageError as error:  # the batch is appended; the file is rebuilt at the next start
@@ -525,7 +525,7 @@ class PartitionLog(PartitionReads):
         self._producers.expire(self._clock.time_ms(), _PRODUCER_EXPIRATION_MS)
         try:
             known = (self._producers, self.topic_id, self.topic_partition.partition, self.recovery_point)
-            write_snapshot(self._context.disk, self.directory, *known, sync=self.config.remote_storage_enable)
+            write_snapshot(self._context.disk, self.directory, *known, self.cleaning.kept_snapshots())
         except StorageError as error:
             _LOG.warning("%s: %s", self.topic_partition, error)
 

@@ -10,6 +10,7 @@ The read-only half of ``PartitionLog``; owned by the same thread.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import PurePath
 from typing import NamedTuple
 from uuid import UUID
@@ -187,8 +188,11 @@ class PartitionReads:
 
     @property
     def local_start_offset(self) -> int:
-        """The first offset that is in a ``.log`` file."""
-        first = next(segment for segment in self._segments if not segment.is_remote)
+        """From here on all is in ``.log`` files."""
+        first = self._segments[0]
+        for segment, following in pairwise(self._segments):
+            if segment.is_remote:
+                first = following
         return max(self.log_start_offset, first.base_offset)
 
     def epoch_of(self, offset: int) -> int:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Collection
+from contextlib import suppress
 from pathlib import PurePath
 from typing import Final
 from uuid import UUID
@@ -145,19 +147,32 @@ def write_snapshot(
     topic_id: UUID,
     partition: int,
     recovery_point: int,
-    *,
-    sync: bool = False,
+    kept: Collection[int] = (),
 ) -> None:
     """Write the snapshot of ``state`` and remove those that no start will want. Raises StorageError.
 
-    With ``sync`` it is durable on return: where the records before it may leave the disk. A start begins with the
-    newest that is not past the recovery point; should that be spoiled, with the one before.
+    A start begins with the newest that is not past the recovery point; should that be spoiled, with the one before.
+    None is synced, except ``kept``: the records before those may have left the disk.
     """
     data = encode_snapshot(state, topic_id, partition)
-    replace_file(disk, directory / offset_file(state.end_offset, SNAPSHOT), data, sync=sync)
+    if state.end_offset not in kept:
+        replace_file(disk, directory / offset_file(state.end_offset, SNAPSHOT), data, sync=False)
     durable = [offset for offset in list_offsets(disk, directory, SNAPSHOT) if offset <= recovery_point]
     for offset in durable[:-_SNAPSHOTS_KEPT]:
-        disk.remove(directory / offset_file(offset, SNAPSHOT))
+        if offset not in kept:
+            disk.remove(directory / offset_file(offset, SNAPSHOT))
+
+
+def find_snapshot(
+    disk: Disk, directory: PurePath, offsets: tuple[int, int], topic_id: UUID, partition: int
+) -> ProducerState | None:
+    """The newest state within ``offsets`` that is whole; nothing is removed."""
+    for offset in reversed(list_offsets(disk, directory, SNAPSHOT)):
+        if offsets[0] <= offset <= offsets[1]:
+            with suppress(SnapshotError):
+                data = read_file(disk, directory / offset_file(offset, SNAPSHOT)) or b""
+                return decode_snapshot(data, offset, topic_id, partition)
+    return None
 
 
 def read_newest_snapshot(

@@ -14,6 +14,10 @@ The steps are the same after a clean shutdown and after a crash (after a clean s
    the kernel may treat these pages as clean: a sync alone would then write nothing.
 5. *Leader epochs* come from their file, or from the batches if the file does not reach the last of them.
 
+All of this looks at the *local* segments: those after the last one whose records are in the backup's store alone. That
+one was durable when its file left the disk, so the recovery point is not before its end. Transactions that are open
+there come from its seal. Nothing is read from the store.
+
 *Producer state* and open transactions come from the newest snapshot that is not past the start of step 2; every batch
 walked after that updates them. Skipped damage may contain markers: the state of transactions after it comes from the
 segment's seal and its transaction index. If these are lost, too, a transaction may stay open without a marker: an error
@@ -42,25 +46,31 @@ from mainstem.log.files.names import (
     LOG,
     PARTITION_METADATA,
     REMOTE,
+    SEAL,
     SEGMENT_SUFFIXES,
     SIDECAR_SUFFIXES,
     parse_offset_file,
 )
 from mainstem.log.files.small_files import read_file, sync_file
-from mainstem.log.partition.checkpoints import decode_leader_epochs, encode_leader_epochs, encode_partition_metadata
+from mainstem.log.partition.checkpoints import (
+    decode_leader_epochs,
+    encode_leader_epochs,
+    encode_partition_metadata,
+)
 from mainstem.log.partition.config import LogConfig
-from mainstem.log.partition.leader_epochs import LeaderEpochs
+from mainstem.log.partition.leader_epochs import EpochEntry, LeaderEpochs
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.partition.partition_reads import PartitionState
-from mainstem.log.partition.producer_snapshot import read_newest_snapshot
+from mainstem.log.partition.producer_snapshot import find_snapshot, read_newest_snapshot
 from mainstem.log.partition.producer_state import ProducerState
+from mainstem.log.recovery.remote_bases import remote_bases
 from mainstem.log.recovery.truncated_tail import keep_tail, keep_whole, proven_end_after
 from mainstem.log.segments.batch_scan import walk_verified
 from mainstem.log.segments.index_checksums import IndexChecksums
 from mainstem.log.segments.log_segments import link
-from mainstem.log.segments.remote_segment import PiecesMissingError
 from mainstem.log.segments.segment import BatchPlace, Segment, SegmentContext
 from mainstem.log.segments.segment_indexes import SegmentIndexes, read_seal
+from mainstem.log.segments.transactions import OpenTransactions
 from mainstem.log.verifiable.tree_files import TreeFiles
 from mainstem.model import TopicPartition
 
@@ -115,18 +125,8 @@ def create_partition(
 
 
 def open_partition(context: SegmentContext, clock: Clock, partition: Partition, last_known: LastKnown) -> PartitionLog:
-    """Open what is in the partition's directory. Raises StorageError when the disk cannot be read or written.
-
-    Where an index or a producers' snapshot is damaged, it may need records that are in the backup's store alone.
-    """
-    while True:
-        try:
-            return PartitionLog(context, clock, *partition, _Recovery(context, partition, last_known).run())
-        except PiecesMissingError as error:
-            if context.remote is None:
-                raise
-            for piece in error.pieces:
-                context.remote.load(error.url, piece)
+    """Open what is in the partition's directory. Raises StorageError when the disk cannot be read or written."""
+    return PartitionLog(context, clock, *partition, _Recovery(context, partition, last_known).run())
 
 
 class _Recovery:
@@ -142,7 +142,9 @@ class _Recovery:
         self._has_remote = partition.config.remote_storage_enable
         self._interval_bytes = partition.config.index_interval_bytes
         self._last_known = last_known
-        self._segments: list[Segment] = []
+        self._stored: list[Segment] = []  # up to the last one that is in the backup's store alone
+        self._open_at_local_start = OpenTransactions()
+        self._segments: list[Segment] = []  # the others: all of it looks at these
         self._producers = ProducerState()
         self._cut_files = 0
         self._cut_from: int | None = None
@@ -159,13 +161,15 @@ class _Recovery:
             self._segments = [self._new_segment(self._recovery_point)]
             self._disk.sync_directory(self._directory)
         link(self._segments)
+        self._find_open_at_local_start()
         trusted = self._first_suspect()
         kept_end, log_end = self._recover_from(trusted)
         self._report_doubtful()
-        log_start = min(max(self._last_known.log_start_offset, self._segments[0].base_offset), log_end)
+        segments = [*self._stored, *self._segments]
+        log_start = min(max(self._last_known.log_start_offset, segments[0].base_offset), log_end)
         epochs = self._rebuild_leader_epochs(kept_end, log_start)
         return PartitionState(
-            self._segments,
+            segments,
             log_start,
             log_end,
             self._producers,
@@ -183,10 +187,13 @@ class _Recovery:
         names = self._disk.list(self._directory)
         offset_files = [file for file in map(parse_offset_file, names) if file is not None]
         local = {offset for offset, suffix in offset_files if suffix == LOG}
-        bases = sorted({offset for offset, suffix in offset_files if suffix in (LOG, REMOTE)})
+        remote = remote_bases(self._disk, self._directory, offset_files, self._topic_id) if self._has_remote else set()
+        bases = sorted(local | remote)
+        # Where the topic's config is off, a .remote counts for nothing; but it is not for recovery to remove it.
+        known = {offset for offset, suffix in offset_files if suffix in (LOG, REMOTE)}
         for name in names:
             parsed = parse_offset_file(name)
-            is_stray = parsed is not None and parsed[1] in SEGMENT_SUFFIXES and parsed[0] not in set(bases)
+            is_stray = parsed is not None and parsed[1] in SEGMENT_SUFFIXES and parsed[0] not in known
             if is_stray or name.endswith((TEMPORARY, DELETED)):
                 self._disk.remove(self._directory / name)
         self._cut_files = sum(name.endswith(CUT) for name in names)
@@ -196,11 +203,35 @@ class _Recovery:
             removable_end = min(removable_end, files.kept_offset())
         while len(bases) > 1 and bases[1] <= removable_end:
             self._segment(bases.pop(0)).remove()  # deleted; power failed before its files were gone
-        self._segments = [self._segment(base) for base in bases]
-        for segment in self._segments:
+        segments = [self._segment(base) for base in bases]
+        for segment in segments:
             segment.is_remote = segment.base_offset not in local
-        if self._segments and self._segments[-1].is_remote:
-            raise StorageError(f"{self._segments[-1].path(LOG)} is gone, and it was the newest segment of {self._name}")
+        count = max((slot + 1 for slot, segment in enumerate(segments) if segment.is_remote), default=0)
+        self._stored, self._segments = segments[:count], segments[count:]
+        if self._stored and not self._segments:
+            raise StorageError(f"{segments[-1].path(LOG)} is gone, and it was the newest segment of {self._name}")
+
+    def _find_open_at_local_start(self) -> None:
+        """Find the transactions that are open where the local segments begin."""
+        if not self._stored:
+            return
+        last, first = self._stored[-1], self._segments[0]
+        seal = read_seal(self._disk, self._directory, last.base_offset)
+        if seal is not None:
+            self._open_at_local_start = OpenTransactions(seal.open_transactions)
+            first.previous = last
+            return
+        partition, at = self._name.partition, (first.base_offset, first.base_offset)
+        state = find_snapshot(self._disk, self._directory, at, self._topic_id, partition)
+        if state is not None:
+            self._open_at_local_start = state.open_transactions.copy()
+        else:
+            _LOG.error(
+                "%s: %s is lost: a transaction that was open at offset %d counts from its first record after it",
+                self._name,
+                last.path(SEAL),
+                first.base_offset,
+            )
 
     def _segment(self, base_offset: int) -> Segment:
         return Segment(self._context, self._directory, base_offset, self._interval_bytes)
@@ -267,7 +298,9 @@ class _Recovery:
         offsets = (self._segments[0].base_offset, end.offset_min)
         state = read_newest_snapshot(self._disk, self._directory, offsets, self._topic_id, partition)
         if state is None:
-            state = ProducerState((), min(self._last_known.log_start_offset, end.offset_min))
+            begin = self._segments[0].base_offset if self._stored else self._last_known.log_start_offset
+            state = ProducerState((), min(begin, end.offset_min))
+            state.restore_transactions(self._open_at_local_start)
         self._producers = state
         start = self._producers.end_offset
         reached = [each for each, segment in enumerate(self._segments[: slot + 1]) if segment.base_offset <= start]
@@ -392,6 +425,7 @@ class _Recovery:
             "a torn tail" if proven_end is None else f"whole record batches up to {proven_end} are kept in .cut files",
         )
         self._rewrite(segment, trusted_end, indexes.log_bytes)
+        self._forget_remote(segment, *later)
         del self._segments[slot + 1 :]
         if resume > indexes.end_offset:
             self._cut_from = indexes.end_offset
@@ -431,6 +465,14 @@ class _Recovery:
         self._write_seal(segment, resume, last=True, sync=True)
         self._append_segment(new)
         new.activate(self._new_indexes(resume))
+
+    def _forget_remote(self, *segments: Segment) -> None:
+        """What the backup has of them is not what the log goes on with. Durable before their files change."""
+        found = [path for path in (segment.path(REMOTE) for segment in segments) if self._disk.exists(path)]
+        for path in found:
+            self._disk.remove(path)
+        if found:
+            self._disk.sync_directory(self._directory)
 
     def _truncate(self, segment: Segment, indexes: SegmentIndexes) -> None:
         segment.resize(indexes)
@@ -510,22 +552,26 @@ class _Recovery:
         epochs = LeaderEpochs(entries or ())
         epochs.truncate_end(kept_end)
         last = next((segment for segment in reversed(self._segments) if segment.size_bytes), None)
-        is_here = last is not None and not last.is_remote  # else the file has it: it was synced before
-        last_epoch = last.last_leader_epoch() if is_here and last is not None else epochs.latest
+        last_epoch = last.last_leader_epoch() if last is not None else epochs.latest
         is_behind = epochs.latest < last_epoch <= epoch_max
         is_wrong = entries is None or epochs.latest > epoch_max or self._lacks_first_epoch(epochs, log_start)
         if is_wrong or is_behind:
-            epochs = LeaderEpochs() if is_wrong else epochs
+            epochs = self._epochs_of_stored(entries or (), epoch_max) if is_wrong else epochs
             for segment in self._segments:
                 for epoch, start_offset in segment.leader_epochs(epoch_max):
                     epochs.assign(epoch, start_offset)
         if self._cut_from is not None:
             epochs.assign((epochs.latest if epoch_max == _EPOCH_MAX else epoch_max) + 1, self._cut_from)
         if epochs.entries != tuple(entries or ()):
-            sync = self._cut_files > 0 or self._has_remote
+            sync = self._cut_files > 0 or bool(self._stored)
             replace_file(self._disk, path, encode_leader_epochs(epochs.entries), sync=sync)
         epochs.truncate_start(log_start)
         return epochs
+
+    def _epochs_of_stored(self, entries: Sequence[EpochEntry], epoch_max: int) -> LeaderEpochs:
+        """The epochs of the part that is not local: from the file alone."""
+        local_start = self._segments[0].base_offset if self._stored else 0
+        return LeaderEpochs(entry for entry in entries if entry.start_offset < local_start and entry.epoch <= epoch_max)
 
     def _lacks_first_epoch(self, epochs: LeaderEpochs, log_start: int) -> bool:
         """Whether the file has forgotten an epoch that the log holds again.
@@ -534,6 +580,7 @@ class _Recovery:
         """
         if not epochs.entries or epochs.entries[0].start_offset <= log_start:
             return False
-        places = (place for segment in self._segments for place in segment.walk_from(log_start))
+        start = max(log_start, self._segments[0].base_offset)
+        places = (place for segment in self._segments for place in segment.walk_from(start))
         first = next(places, None)
         return first is not None and first.header.leader_epoch < epochs.entries[0].epoch

@@ -5,9 +5,11 @@ The backup stores every closed segment. Beside one of a topic with ``remote.stor
 (``Cleaning.release``). The indexes and the seal stay, so that only reads of records need the store.
 
 Such a read takes whole *pieces*, as the backup has stored them. One that is not loaded raises ``PiecesMissingError``:
-the caller loads what it names, in threads, and reads again.
+the caller loads what it names, in threads, and reads again. Where an index is lost, the whole segment is brought back.
 
-Concurrency: owned by the segment's owner, except ``LoadedPieces`` and ``RemoteSegment.is_copy_of``.
+Opening a log reads no piece: what recovery needs is in the first local segment, or in small files beside it.
+
+Concurrency: owned by the segment's owner, except ``LoadedPieces`` and ``RemoteSegment``, which is a value.
 """
 
 from __future__ import annotations
@@ -26,10 +28,15 @@ from mainstem.record.checksum import crc32c
 
 _MAGIC: Final = b"MSRS1 %08x\n"
 _MAGIC_BYTES: Final = len(b"MSRS1 00000000\n")
+_READ_CHUNK_BYTES: Final = 1 << 20
 PIECE_BYTES_MAX: Final = 32 << 20
 """The longest piece that a backup makes: what one read of a segment takes from the store at least."""
 READ_BYTES_MAX: Final = 4 << 20
 """The most bytes of a remote segment that are read at once: they lie in few pieces."""
+BACKUP_ROOT: Final = "backup.json"
+"""The object of a backup's store that says whose log it holds, and which writer wrote last."""
+BACKUP_WRITERS: Final = "run/backup-writer"
+"""Below the data directory: the writers that this directory has claimed its backup with."""
 
 
 class StoredPiece(NamedTuple):
@@ -48,32 +55,44 @@ class StoredPiece(NamedTuple):
 
 
 class PiecesMissingError(UnavailableError):
-    """The bytes are in the store: load the pieces, and read again. ``next_piece`` is read next, if any is."""
+    """The bytes are in the store: load the pieces, and read again. ``next_piece`` is read next, if any is.
+
+    ``whole``: an index of the segment is lost, so that its file has to come back as a whole.
+    """
 
     def __init__(
-        self, path: PurePath, url: str, pieces: Sequence[StoredPiece], next_piece: StoredPiece | None = None
+        self,
+        path: PurePath,
+        stored: RemoteSegment,
+        pieces: Sequence[StoredPiece],
+        next_piece: StoredPiece | None = None,
+        *,
+        whole: bool = False,
     ) -> None:
-        super().__init__(f"records of {path} are in {url} alone, and are not loaded yet: try again")
-        self.url = url
+        super().__init__(f"records of {path} are in {stored.url} alone, and are not loaded yet: try again")
+        self.path = path
+        self.stored = stored
         self.pieces = tuple(pieces)
         self.next_piece = next_piece
+        self.whole = whole
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteSegment:
-    """Where the bytes of a closed segment are."""
+    """Where the bytes of a closed segment are. A segment without bytes has none, and stays on the disk."""
 
     url: str
+    topic_id: str
     pieces: tuple[StoredPiece, ...]
 
     @property
     def size_bytes(self) -> int:
         """How long the segment is."""
-        return self.pieces[-1].end
+        return self.pieces[-1].end if self.pieces else 0
 
     def encode(self) -> bytes:
         """The file's bytes."""
-        document = {"url": self.url, "pieces": self.pieces}
+        document = {"url": self.url, "topic_id": self.topic_id, "pieces": self.pieces}
         body = json.dumps(document, separators=(",", ":")).encode()
         return _MAGIC % crc32c(body) + body
 
@@ -84,14 +103,21 @@ class RemoteSegment:
         if data[:_MAGIC_BYTES] != _MAGIC % crc32c(body):
             raise StorageError(f"{path} is damaged: the backup writes it again when it starts")
         found = json.loads(body)
-        return cls(found["url"], tuple(StoredPiece(*piece) for piece in found["pieces"]))
+        return cls(found["url"], found["topic_id"], tuple(StoredPiece(*piece) for piece in found["pieces"]))
 
     def is_copy_of(self, file: ReadableFile, size_bytes: int) -> bool:
-        """Whether a local file has exactly these bytes. Reads all of it: for a thread."""
+        """Whether a local file has exactly these bytes, and has any. Reads all of it: for a thread."""
         ends = [0, *(piece.end for piece in self.pieces)]
-        if ends[-1] != size_bytes or [piece.start for piece in self.pieces] != ends[:-1]:
+        if not size_bytes or ends[-1] != size_bytes or [piece.start for piece in self.pieces] != ends[:-1]:
             return False
-        return all(crc32c(file.read(piece.start, piece.size_bytes)) == piece.crc for piece in self.pieces)
+        return all(_crc_of(file, piece) == piece.crc for piece in self.pieces)
+
+
+def _crc_of(file: ReadableFile, piece: StoredPiece) -> int:
+    found = 0
+    for start in range(piece.start, piece.end, _READ_CHUNK_BYTES):
+        found = crc32c(file.read(start, min(_READ_CHUNK_BYTES, piece.end - start)), found)
+    return found
 
 
 class LoadedPieces(Protocol):
@@ -99,10 +125,6 @@ class LoadedPieces(Protocol):
 
     def find(self, piece: StoredPiece) -> memoryview | None:
         """The bytes of a piece, if it is here. They stay valid when the room is given to others."""
-        ...
-
-    def load(self, url: str, piece: StoredPiece) -> None:
-        """Take a piece from the store, unless it is here. Raises StorageError, and what the store raises."""
         ...
 
 
@@ -127,6 +149,11 @@ class RemoteFile:
     def size_bytes(self) -> int:
         return self._segment.size_bytes
 
+    def bring_back(self) -> PiecesMissingError:
+        """The error that asks for the whole segment."""
+        self._require_store()
+        return PiecesMissingError(self.path, self._segment, (), whole=True)
+
     def read(self, file_position: int, length: int) -> bytes:
         return bytes(self.view(file_position, length))
 
@@ -149,16 +176,19 @@ class RemoteFile:
             else:
                 parts.append(data[max(0, file_position - piece.start) : end - piece.start])
         if missing:
-            raise PiecesMissingError(self.path, self._segment.url, missing, next_piece)
+            raise PiecesMissingError(self.path, self._segment, missing, next_piece)
         return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
 
     def _find(self, piece: StoredPiece) -> memoryview | None:
+        return self._require_store().find(piece)
+
+    def _require_store(self) -> LoadedPieces:
         if self._loaded is None:
             raise StorageError(
                 f"records of {self.path} are in {self._segment.url} alone, and this log may not read there: start it "
                 f"with --backup {self._segment.url}"
             )
-        return self._loaded.find(piece)
+        return self._loaded
 
     def write(self, file_position: int, buffers: Sequence[Buffer]) -> None:
         raise self._refused("written")

@@ -24,7 +24,7 @@ from contextlib import suppress
 from pathlib import PurePath
 from typing import NamedTuple
 
-from mainstem.errors import CorruptBatchError, StorageError
+from mainstem.errors import CorruptBatchError, MainstemError, StorageError
 from mainstem.log.files.disk import Buffer, Disk, DiskFile
 from mainstem.log.files.names import LOG, REMOTE, SEGMENT_SUFFIXES, offset_file
 from mainstem.log.segments.batch_scan import (
@@ -198,9 +198,13 @@ class Segment:
 
     @property
     def size_bytes(self) -> int:
-        """Where the last whole batch ends in the active segment; the file's length in any other."""
+        """Where the last whole batch ends in the active segment; the file's length in any other.
+
+        A remote segment's seal is of its whole file.
+        """
         if self._size_bytes is None:
-            self._size_bytes = self.file().size_bytes()
+            seal = read_seal(self._context.disk, self.directory, self.base_offset) if self.is_remote else None
+            self._size_bytes = self.file().size_bytes() if seal is None else seal.log_bytes
         return self._size_bytes
 
     # The indexes, loaded or rebuilt when needed
@@ -223,15 +227,36 @@ class Segment:
         if self.previous is None:
             return OpenTransactions()
         unknown, segment = [], self.previous
-        while segment._indexes is None and segment.previous is not None and segment.read_indexes().log_bytes == 0:
+        while not segment.is_remote and segment._indexes is None:
+            if segment.previous is None or segment.read_indexes().log_bytes:
+                break
             unknown.append(segment)
             segment = segment.previous
         for each in reversed(unknown):
             each.indexes()
-        return self.previous.indexes().open_transactions
+        return self.previous._open_at_end()
+
+    def _open_at_end(self) -> OpenTransactions:
+        """The transactions that are open where this segment ends: of a remote one its seal alone says it."""
+        if self.is_remote and self._indexes is None:
+            seal = read_seal(self._context.disk, self.directory, self.base_offset)
+            if seal is None:
+                raise self._lost_index()
+            return OpenTransactions(seal.open_transactions)
+        return self.indexes().open_transactions
+
+    def _lost_index(self) -> MainstemError:
+        file = self.file()
+        assert isinstance(file, RemoteFile)
+        return file.bring_back()
 
     def _load_indexes(self) -> None:
         indexes = self.read_indexes()
+        if self.is_remote:
+            if indexes.log_bytes != self.size_bytes:
+                raise self._lost_index()
+            self._indexes = indexes
+            return
         if indexes.log_bytes == 0:
             indexes.open_transactions = self._open_before().copy()
         known = indexes.log_bytes
@@ -283,8 +308,8 @@ class Segment:
         seal = read_seal(disk, self.directory, self.base_offset)
         indexes = None
         if seal is not None and seal.log_bytes <= file.size_bytes():
-            is_known = self.is_remote and seal.log_bytes == file.size_bytes()  # it was checked when it was here
-            indexes = SegmentIndexes.read(disk, self.directory, seal, self._interval_bytes, None if is_known else file)
+            log = None if self.is_remote else file  # a remote one was checked when it was here
+            indexes = SegmentIndexes.read(disk, self.directory, seal, self._interval_bytes, log)
         return indexes or SegmentIndexes(self.base_offset, self._interval_bytes)
 
     def unload_indexes(self) -> None:

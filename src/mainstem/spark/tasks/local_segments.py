@@ -12,6 +12,8 @@ that was reached.
    transaction index. The transaction index names the aborted transactions. Those that are open at the segment's end
    are looked up in the segments that follow; if one of these is not closed, the range is read over the socket. A
    segment that matches is mapped.
+   One whose ``.log`` is in the backup's store alone is read from there (``stored_segments``), straight by the task. A
+   range that begins in such a part is checked by a batch of the local part instead: step 3 would load it in the log.
 5. The active segment has no seal. It is read with read calls, because records after the high watermark may be
    truncated; and only up to the first batch of a transaction, because only the log knows how it ended.
 6. Batches are decoded in place, each proven as always.
@@ -30,27 +32,31 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import cached_property
+from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple, Protocol
+from uuid import UUID
 
 import numpy as np
 
 from mainstem.addresses import is_loopback
 from mainstem.client.security import Security
 from mainstem.client.wire.cluster.cluster import WireClient
-from mainstem.errors import CorruptBatchError, MainstemError
+from mainstem.errors import CorruptBatchError, MainstemError, StorageError
 from mainstem.log.files.names import (
     LOG,
     OFFSET_INDEX,
     PARTITION_METADATA,
+    REMOTE,
     SEAL,
     TRANSACTION_INDEX,
     offset_file,
     parse_offset_file,
     partition_directory,
 )
-from mainstem.log.partition.checkpoints import decode_partition_metadata
+from mainstem.log.partition.checkpoints import decode_partition_metadata, encode_uuid
 from mainstem.log.segments.index_checksums import IndexChecksums, decode_seal
+from mainstem.log.segments.remote_segment import RemoteSegment
 from mainstem.model import TopicPartition
 from mainstem.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from mainstem.record.arrow_decode import Decoded, decode
@@ -59,6 +65,7 @@ from mainstem.record.constants import HEADER_BYTES, INT64_MAX, TRANSACTIONAL_BIT
 from mainstem.record.header import read_header
 from mainstem.record.native import native_decode as native
 from mainstem.spark.tasks.ranges import OffsetRange
+from mainstem.spark.tasks.stored_segments import StoredRecords
 
 OFFSETS_MIN = 10_000
 """For fewer the questions cost more than they save."""
@@ -140,33 +147,46 @@ def _ask_directory(client: WireClient, topic_partition: TopicPartition) -> Path 
 
 def _asked(
     client: WireClient, wanted: OffsetRange, files: _PartitionFiles, *, committed: bool
-) -> tuple[memoryview, int]:
-    """Steps 2 and 3: the first batch, and how far may be read."""
+) -> tuple[bytes | None, int]:
+    """Steps 2 and 3: the first batch, unless it was seen to be the log's already; and how far may be read."""
     tp = wanted.topic_partition
     topic = client.metadata([tp.topic]).get(tp.topic)
-    if topic is None or decode_partition_metadata(files.read(PARTITION_METADATA)) != topic.topic_id:
+    if topic is None or files.topic_id != topic.topic_id:
         raise _UnfitError("another topic's directory")
-    fetched = client.fetch({tp: wanted.start}, max_bytes=1, partition_max_bytes=1, read_committed=committed)[tp]
+    asked = max(wanted.start, files.local_start)
+    fetched = client.fetch({tp: asked}, max_bytes=1, partition_max_bytes=1, read_committed=committed)[tp]
     if fetched.error is not None or not len(fetched.records):
         raise _UnfitError("nothing to be had")
-    size = read_header(fetched.records).size_bytes
-    return fetched.records[:size], fetched.last_stable_offset if committed else fetched.high_watermark
+    first = bytes(fetched.records[: read_header(fetched.records).size_bytes])  # the client's buffer is used again
+    end = fetched.last_stable_offset if committed else fetched.high_watermark
+    if asked == wanted.start:
+        return first, end
+    if wanted.start < fetched.log_start_offset:
+        raise _UnfitError("before the log's start")
+    segment = files.segment(asked, asked, committed=committed)
+    at = _find(segment.records, files.position_before(segment.base_offset, asked), asked)
+    _require_same(segment.records, at, first)
+    return None, end
+
+
+def _require_same(records: _Records, at: int, batch: bytes) -> None:
+    if records.chunk(at, len(batch)) != batch:
+        raise _UnfitError("other bytes than the log's")
 
 
 def _decoded(
-    files: _PartitionFiles, wanted: OffsetRange, first: memoryview, columns: frozenset[str], *, committed: bool
+    files: _PartitionFiles, wanted: OffsetRange, first: bytes | None, columns: frozenset[str], *, committed: bool
 ) -> Iterator[Decoded]:
     """Steps 4 to 6, segment by segment."""
-    first_batch: bytes | None = bytes(first)  # the client's buffer is used again
     offset = wanted.start
     while offset < wanted.end:
         segment = files.segment(offset, wanted.end, committed=committed)
         if segment.end_offset <= offset:
             return  # offsets that recovery has cut lie here
         at = _find(segment.records, files.position_before(segment.base_offset, offset), offset)
-        if first_batch is not None and segment.records.chunk(at, len(first_batch)) != first_batch:
-            raise _UnfitError("other bytes than the log's")
-        first_batch = None
+        if first is not None:
+            _require_same(segment.records, at, first)
+        first = None
         for decoded in _decoded_segment(segment, at, replace(wanted, start=offset), columns):
             offset = decoded.next_offset
             yield decoded
@@ -272,8 +292,12 @@ class _PartitionFiles:
     def __init__(self, path: Path) -> None:
         """Raises OSError when there is no such directory, or none that this user may read."""
         self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        names = (parse_offset_file(name) for name in os.listdir(self._handle))  # noqa: PTH208 - it takes a handle
-        self._bases = sorted(name[0] for name in names if name is not None and name[1] == LOG)
+        names = [parse_offset_file(name) for name in os.listdir(self._handle)]  # noqa: PTH208 - it takes a handle
+        local = {name[0] for name in names if name is not None and name[1] == LOG}
+        away = {name[0] for name in names if name is not None and name[1] == REMOTE} - local
+        self._bases = sorted(local | away)
+        self.local_start = min((base for base in local if base > max(away, default=-1)), default=0)
+        """From here on all is in ``.log`` files."""
 
     def __enter__(self) -> _PartitionFiles:
         return self
@@ -292,7 +316,32 @@ class _PartitionFiles:
             return _Segment(base_offset, INT64_MAX, records, is_without_transactions=committed)
         seal = self._seal(number)
         aborted = self._aborted_in(number, seal, end) if committed else ()
-        return _Segment(base_offset, seal.end_offset, self._mapped(seal), aborted)
+        return _Segment(base_offset, seal.end_offset, self._closed(seal), aborted)
+
+    def _closed(self, seal: IndexChecksums) -> _Records:
+        """The records of a closed segment, from its file or from the store."""
+        try:
+            return self._mapped(seal)
+        except FileNotFoundError:
+            return self._stored(seal)
+
+    @cached_property
+    def topic_id(self) -> UUID | None:
+        """The id of the topic that the directory is of."""
+        return decode_partition_metadata(self.read(PARTITION_METADATA))
+
+    def _stored(self, seal: IndexChecksums) -> StoredRecords:
+        """The records of a segment that is in the backup's store alone."""
+        name = offset_file(seal.base_offset, REMOTE)
+        try:
+            stored = RemoteSegment.decode(self.read(name), PurePath(name))
+        except StorageError as error:
+            raise _UnfitError(str(error)) from error
+        if self.topic_id is None or stored.topic_id != encode_uuid(self.topic_id):
+            raise _UnfitError("another topic's")
+        if stored.size_bytes != seal.log_bytes or seal.log_bytes == 0:
+            raise _UnfitError("the seal is of another size")
+        return StoredRecords(stored)
 
     def position_before(self, base_offset: int, offset: int) -> int:
         """A file position from which the batch with the offset is found: by the index, which may be wrong or missing.

@@ -21,6 +21,7 @@ from mainstem.broker.share.dead_letters.letters import Letter, in_batches, lette
 from mainstem.broker.share.in_flight import Run
 from mainstem.broker.share.state_records import ShareKey
 from mainstem.broker.storage.group_commit import GroupCommit
+from mainstem.broker.storage.remote_storage import RemoteStorage
 from mainstem.broker.storage.topics import Topics
 from mainstem.clock import Clock
 from mainstem.errors import MainstemError
@@ -38,13 +39,20 @@ class LetterWriter:
     """The dead letters of all share groups of a node. ``written`` and ``failed`` count records since the start."""
 
     def __init__(
-        self, topics: Topics, commit: GroupCommit, clock: Clock, configs: GroupConfigs, rules: LetterRules
+        self,
+        topics: Topics,
+        commit: GroupCommit,
+        clock: Clock,
+        configs: GroupConfigs,
+        rules: LetterRules,
+        remote: RemoteStorage,
     ) -> None:
         self._topics = topics
         self._commit = commit
         self._clock = clock
         self._configs = configs
         self._rules = rules
+        self._remote = remote
         self._jobs: dict[ShareKey, set[asyncio.Task[None]]] = {}
         self.written = 0
         self.failed = 0
@@ -103,7 +111,7 @@ class LetterWriter:
         time_ms = self._clock.time_ms()
         for run in runs:
             copied = source_topic.partition(key.partition) if settings.copies else None
-            async for letters in copied_letters(copied, run):
+            async for letters in copied_letters(copied, run, self._remote):
                 records = (letter_record(letter, key.group_id, source, time_ms) for letter in letters)
                 for batch in in_batches(records, log.config.max_message_bytes):
                     self._rules.require_allowed(self._topics, target)  # what was awaited may have changed it
@@ -113,13 +121,13 @@ class LetterWriter:
         await self._commit.durable(log, log.log_end_offset)
 
 
-async def copied_letters(copied: PartitionLog | None, run: Run) -> AsyncIterator[list[Letter]]:
+async def copied_letters(copied: PartitionLog | None, run: Run, remote: RemoteStorage) -> AsyncIterator[list[Letter]]:
     """The letters of a run, with keys and values of ``copied``, those of one stored batch at a time: a run may be far
-    larger than memory. A record that cannot be read any more has none.
+    larger than memory. A record that cannot be read any more has none. Old ones are loaded from the backup's store.
     """
     position = run.first
     while position <= run.last:
-        end, found = (run.last + 1, {}) if copied is None else await _read(copied, position, run.last)
+        end, found = (run.last + 1, {}) if copied is None else await _read(copied, position, run.last, remote)
         letters = []
         for offset in range(position, end):
             record = found.get(offset)
@@ -129,10 +137,12 @@ async def copied_letters(copied: PartitionLog | None, run: Run) -> AsyncIterator
         position = end
 
 
-async def _read(log: PartitionLog, first: int, last: int) -> tuple[int, dict[int, DecodedRecord]]:
+async def _read(
+    log: PartitionLog, first: int, last: int, remote: RemoteStorage
+) -> tuple[int, dict[int, DecodedRecord]]:
     """The records of the first batch from ``first`` on, up to ``last``, and the offset to go on from."""
     try:
-        buffers = log.read(first, _READ_BYTES).buffers
+        buffers = (await remote.reading(log, lambda: log.read(first, _READ_BYTES))).buffers
         for buffer in buffers:
             for position, header in iter_headers(buffer):
                 if header.next_offset <= first:

@@ -1,0 +1,137 @@
+"""What is checked and made durable before a segment's file leaves the disk for the backup's store.
+
+Nothing of it relies on what was true once: the store is asked now. Its root has to name this log, and a writer that
+this directory has claimed it with. Every piece has to be there with its full length, and all bytes of the file have to
+match the checksums. In doubt the file stays.
+
+What a start needs without the file is then synced: its indexes, a snapshot of the producers, the leader epochs.
+
+Concurrency: ``run`` is for a thread; it reads files that do not change any more.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import PurePath
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+
+from mainstem.errors import CorruptBatchError, StorageError
+from mainstem.log.files.disk import Disk, DiskFile
+from mainstem.log.files.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG,
+    META_PROPERTIES,
+    REMOTE,
+    SIDECAR_SUFFIXES,
+    SNAPSHOT,
+    offset_file,
+)
+from mainstem.log.files.small_files import read_file, sync_file
+from mainstem.log.partition.checkpoints import decode_properties, encode_uuid
+from mainstem.log.partition.producer_snapshot import find_snapshot
+from mainstem.log.segments.batch_scan import Start, walk_verified
+from mainstem.log.segments.remote_segment import BACKUP_ROOT, BACKUP_WRITERS, RemoteSegment, read_remote
+from mainstem.log.segments.segment_indexes import SegmentIndexes, read_seal
+
+if TYPE_CHECKING:
+    from mainstem.object_stores.store import ObjectStore
+
+
+class IndexFilesError(StorageError):
+    """The index files of the segment do not vouch for all of it: they have to be written again."""
+
+
+class SegmentRelease(NamedTuple):
+    """A segment from ``base_offset`` to ``end_offset``, whose file may go if the store has it.
+
+    ``last_snapshot``: no later snapshot of the producers counts, as a start could be before it.
+    """
+
+    disk: Disk
+    data: PurePath
+    directory: PurePath
+    base_offset: int
+    end_offset: int
+    topic_id: UUID
+    partition: int
+    last_snapshot: int
+    interval_bytes: int
+
+    def run(self, store: ObjectStore) -> int:
+        """Check and sync; the offset of the snapshot that has to be kept.
+
+        Raises StorageError and what the store raises when the file has to stay for now.
+        """
+        stored = read_remote(self.disk, self._path(REMOTE))
+        if stored is None:
+            raise StorageError(f"{self._path(REMOTE)} is gone")
+        self._require_own(store, stored)
+        file = self.disk.open(self._path(LOG))
+        try:
+            size_bytes = file.size_bytes()
+            if not stored.is_copy_of(file, size_bytes):
+                raise StorageError(f"{self._path(LOG)} has other bytes than {stored.url} holds of it")
+            self._require_whole(file, size_bytes)
+            snapshot = self._snapshot()
+            self._sync(snapshot)
+            self._require_stored(store, stored, file)
+        finally:
+            file.close()
+        return snapshot
+
+    def _path(self, suffix: str) -> PurePath:
+        return self.directory / offset_file(self.base_offset, suffix)
+
+    def _require_own(self, store: ObjectStore, stored: RemoteSegment) -> None:
+        """The store is this log's backup, which this directory has written last."""
+        if stored.url != store.url or stored.topic_id != encode_uuid(self.topic_id):
+            raise StorageError(
+                f"{self._path(REMOTE)} is of topic {stored.topic_id} in {stored.url}: this is topic "
+                f"{encode_uuid(self.topic_id)}, and the backup of this log is {store.url}"
+            )
+        own = decode_properties(read_file(self.disk, self.data / META_PROPERTIES) or b"")
+        writers = (read_file(self.disk, self.data / BACKUP_WRITERS) or b"").decode().split()
+        try:
+            root = json.loads(store.get(BACKUP_ROOT).data)
+            source = (root["source"]["cluster_id"], root["source"]["directory_id"])
+            writer = root["writer"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise StorageError(f"{store.url}/{BACKUP_ROOT} is not the root of a backup") from error
+        if source != (own.get("cluster.id"), own.get("directory.id", "")) or writer not in writers:
+            raise StorageError(f"{store.url} holds the backup of another log, or another copy of this one has taken it")
+
+    def _require_whole(self, file: DiskFile, size_bytes: int) -> None:
+        """The file has no damage, and its index files on the disk are of all of it."""
+        try:
+            for _ in walk_verified(file, Start(0, self.base_offset), size_bytes):
+                pass
+        except CorruptBatchError as error:
+            raise StorageError(f"{self._path(LOG)} is damaged: {error}") from error
+        seal = read_seal(self.disk, self.directory, self.base_offset)
+        is_of_all = seal is not None and seal.log_bytes == size_bytes
+        if seal is None or not is_of_all:
+            raise IndexFilesError(f"the index files of {self._path(LOG)} are not of all of it")
+        if SegmentIndexes.read(self.disk, self.directory, seal, self.interval_bytes, file) is None:
+            raise IndexFilesError(f"the index files of {self._path(LOG)} do not match their seal")
+
+    def _snapshot(self) -> int:
+        """The newest snapshot from which any start from now on can go on without this segment."""
+        offsets = (self.end_offset, self.last_snapshot)
+        found = find_snapshot(self.disk, self.directory, offsets, self.topic_id, self.partition)
+        if found is None:
+            raise StorageError(f"{self.directory} has no snapshot of producers yet from {offsets[0]} to {offsets[1]}")
+        return found.end_offset
+
+    def _sync(self, snapshot: int) -> None:
+        names = [self.directory / LEADER_EPOCH_CHECKPOINT, self.directory / offset_file(snapshot, SNAPSHOT)]
+        for path in filter(self.disk.exists, [*names, self._path(REMOTE), *map(self._path, SIDECAR_SUFFIXES)]):
+            sync_file(self.disk, path)
+        self.disk.sync_directory(self.directory)
+
+    def _require_stored(self, store: ObjectStore, stored: RemoteSegment, file: DiskFile) -> None:
+        """Each piece is in the store to its last byte."""
+        for piece in stored.pieces:
+            found = store.get_range(piece.object_name, piece.object_offset + piece.size_bytes - 1, 1)
+            if found != bytes(file.read(piece.end - 1, 1)):
+                raise StorageError(f"{store.url}/{piece.object_name} does not hold all of its bytes")

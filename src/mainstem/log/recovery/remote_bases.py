@@ -1,0 +1,43 @@
+"""Which segments of a partition are in the backup's store alone, by the names in its directory.
+
+Their seals were synced before their files left the disk. A ``.remote`` without one may be of an earlier topic of that
+name: the backup may have written it while the topic was recreated. Functions over the disk port.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from pathlib import PurePath
+from typing import Final
+from uuid import UUID
+
+from mainstem.errors import StorageError
+from mainstem.log.files.disk import Disk
+from mainstem.log.files.names import LOG, REMOTE, SEAL, offset_file
+from mainstem.log.partition.checkpoints import encode_uuid
+from mainstem.log.segments.remote_segment import read_remote
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+def remote_bases(disk: Disk, directory: PurePath, offset_files: Iterable[tuple[int, str]], topic_id: UUID) -> set[int]:
+    """The base offsets of segments that have a ``.remote`` of this topic, and no ``.log``."""
+    suffixes: dict[int, set[str]] = {}
+    for offset, suffix in offset_files:
+        suffixes.setdefault(offset, set()).add(suffix)
+    away = [offset for offset, found in suffixes.items() if REMOTE in found and LOG not in found]
+    return {
+        each for each in away if SEAL in suffixes[each] or _is_of(disk, directory / offset_file(each, REMOTE), topic_id)
+    }
+
+
+def _is_of(disk: Disk, path: PurePath, topic_id: UUID) -> bool:
+    try:
+        stored = read_remote(disk, path)
+    except StorageError:
+        return True  # in doubt it is: reads of it say what is wrong
+    if stored is None or stored.topic_id == encode_uuid(topic_id):
+        return stored is not None
+    _LOG.warning("%s is of another topic, and counts for nothing", path)
+    return False

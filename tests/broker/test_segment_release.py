@@ -1,0 +1,376 @@
+"""A segment leaves the disk only for a store that has it now, and a log without its file starts as it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from mainstem.broker.storage.segment_release import SegmentRelease
+from mainstem.durable_files import replace_file
+from mainstem.errors import MainstemError
+from mainstem.log.files.names import (
+    CUT,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG,
+    META_PROPERTIES,
+    NODE_CHECKPOINT,
+    OFFSET_INDEX,
+    REMOTE,
+    SEAL,
+    SNAPSHOT,
+    offset_file,
+)
+from mainstem.log.files.small_files import read_file
+from mainstem.log.node.directory import LogDirectory
+from mainstem.log.node.retention import Retention
+from mainstem.log.partition.checkpoints import decode_properties, encode_uuid
+from mainstem.log.segments.remote_segment import (
+    BACKUP_ROOT,
+    BACKUP_WRITERS,
+    PiecesMissingError,
+    RemoteSegment,
+    StoredPiece,
+)
+from mainstem.log.segments.segment import Segment
+from mainstem.object_stores.store import ObjectMissingError, StoredObject
+from mainstem.record.checksum import crc32c
+from tests.log.support import (
+    DATA,
+    DIRECTORY,
+    NOW_MS,
+    TOPIC_ID,
+    Node,
+    batch,
+    end_transaction,
+    in_transaction,
+    read_all,
+    read_committed,
+    sent_by,
+)
+
+HOUR_MS = 3_600_000
+
+
+class Store:
+    """A backup's store in memory, of which pieces are loaded on demand, and counted."""
+
+    url = "memory://store"
+
+    def __init__(self, node: Node) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.loaded: dict[StoredPiece, memoryview] = {}
+        self.loads = 0
+        own = decode_properties(read_file(node.disk, DATA / META_PROPERTIES) or b"")
+        self.claim(own["cluster.id"], own["directory.id"], "me")
+        node.disk.make_directory((DATA / BACKUP_WRITERS).parent)
+        node.disk.sync_directory(DATA)
+        replace_file(node.disk, DATA / BACKUP_WRITERS, b"before\nme")
+
+    def claim(self, cluster_id: str, directory_id: str, writer: str) -> None:
+        source = {"cluster_id": cluster_id, "directory_id": directory_id}
+        self.objects[BACKUP_ROOT] = json.dumps({"source": source, "writer": writer}).encode()
+
+    def get(self, name: str) -> StoredObject:
+        if name not in self.objects:
+            raise ObjectMissingError(name)
+        return StoredObject(self.objects[name], "1")
+
+    def get_range(self, name: str, start: int, length: int) -> bytes:
+        return self.get(name).data[start : start + length]
+
+    def back_up(self, node: Node, segment: Segment) -> None:
+        """Take a segment in two pieces, and write its ``.remote``."""
+        file = node.disk.open(segment.path(LOG))
+        data = file.read(0, file.size_bytes())
+        file.close()
+        half = len(data) // 2
+        pieces = []
+        for start, end in ((0, half), (half, len(data))):
+            name = f"data/{segment.base_offset}-{start}"
+            self.objects[name] = data[start:end]
+            pieces.append(StoredPiece(name, 0, start, end, crc32c(data[start:end])))
+        stored = RemoteSegment(self.url, encode_uuid(TOPIC_ID), tuple(pieces))
+        replace_file(node.disk, segment.path(REMOTE), stored.encode())
+
+    def find(self, piece: StoredPiece) -> memoryview | None:
+        return self.loaded.get(piece)
+
+    def load(self, missing: PiecesMissingError) -> None:
+        assert not missing.whole
+        for piece in missing.pieces:
+            self.loads += 1
+            self.loaded[piece] = memoryview(self.objects[piece.object_name])
+
+
+def append_hour(node: Node, hour: int) -> None:
+    node.clock.set_time_ms(NOW_MS + hour * HOUR_MS)
+    node.log.append(batch(b"%d" % (hour % 10) * 60, timestamp_ms=NOW_MS + hour * HOUR_MS))
+    node.log.flush()
+
+
+def hourly(seed: int = 0, **configs: str) -> tuple[Node, Store]:
+    """A partition with a segment for each of six hours, all of which may leave the disk but the newest."""
+    settings = {"segment_bytes": "150", "remote_storage_enable": "true", "retention_ms": "-1"}
+    node = Node(seed=seed, **{**settings, "local_retention_bytes": "0", **configs})
+    for hour in range(6):
+        append_hour(node, hour)
+    node.directory.write_checkpoints()
+    store = Store(node)
+    node.directory._context.remote = store
+    return node, store
+
+
+def releasable(node: Node) -> list[Segment]:
+    return list(node.log.cleaning.releasable(node.clock.time_ms()))
+
+
+def checkpointed_offset(node: Node) -> int:
+    return node.directory.checkpoints.recovery_point_of(node.log.topic_partition, node.log.topic_id)
+
+
+def release(node: Node, store: Store, segment: Segment) -> None:
+    """As the node does it. Raises what keeps the file on the disk."""
+    log = node.log
+    end_offset = log.cleaning.end_of(segment)
+    assert end_offset is not None
+    last_snapshot = min(checkpointed_offset(node), log.recovery_point)
+    known = (segment.base_offset, end_offset, log.topic_id, 0, last_snapshot, log.config.index_interval_bytes)
+    snapshot = SegmentRelease(node.disk, DATA, DIRECTORY, *known).run(store)  # type: ignore[arg-type]
+    file = log.cleaning.release(segment, snapshot)
+    assert file is not None
+    node.disk.remove(file)
+
+
+def release_all(node: Node, store: Store) -> None:
+    for segment in releasable(node):
+        store.back_up(node, segment)
+        release(node, store, segment)
+
+
+def start(node: Node, store: Store, end: Callable[[], None]) -> None:
+    """Start again after an end; opening it has loaded nothing."""
+    before = store.loads
+    end()
+    node.directory = LogDirectory.start(node.disk, node.clock, DATA, store)
+    node.directory.open_partitions(lambda _: node.log.config)
+    node.log = node.directory.get(node.log.topic_partition)
+    assert store.loads == before
+
+
+def loading(store: Store, read: Callable[[], list[object]]) -> list[object]:
+    """The result of a read, made as often as pieces have to be loaded."""
+    while True:
+        try:
+            return read()
+        except PiecesMissingError as missing:
+            store.load(missing)
+
+
+def offsets(node: Node, store: Store) -> list[object]:
+    return loading(store, lambda: [record.offset for record in read_all(node.log)])
+
+
+def local(node: Node) -> list[int]:
+    return [int(path.name[:20]) for path in node.files(LOG)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("more", [0, 1, 3, 4])
+def test_a_power_cut_after_the_release_leaves_all_records_and_loads_nothing(seed: int, more: int) -> None:
+    node, store = hourly(seed)
+    release_all(node, store)
+    assert (node.log.local_start_offset, node.log.stored_end_offset, local(node)) == (5, 5, [5])
+    for hour in range(6, 6 + more):  # without a checkpoint in between
+        append_hour(node, hour)
+    start(node, store, node.faulty.power_cut)
+    assert offsets(node, store) == list(range(6 + more))
+    with suppress(MainstemError):  # what the checkpoint or a snapshot has not reached stays
+        release_all(node, store)
+    start(node, store, node.faulty.power_cut)
+    assert offsets(node, store) == list(range(6 + more))
+    node.log.delete_records(3)
+    node.directory.write_checkpoints()
+    node.directory.write_checkpoints()
+    assert min(int(path.name[:20]) for path in node.files(REMOTE) or node.files(LOG)) >= 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_producers_and_transactions_outlast_a_power_cut(seed: int) -> None:
+    node = Node(
+        seed=seed, segment_bytes="250", remote_storage_enable="true", retention_ms="-1", local_retention_bytes="0"
+    )
+    node.log.append(in_transaction(9, 0, b"to be aborted"))
+    node.log.append(in_transaction(8, 0, b"open"))
+    for n in range(4):
+        node.commit(b"%d" % n * 60)
+        node.log.append(sent_by(3, n, b"%d" % n * 40))
+    end_transaction(node.log, 9, commit=False)
+    for n in range(4, 8):
+        node.commit(b"%d" % n * 60)
+        node.log.append(sent_by(3, n, b"%d" % n * 40))
+    node.log.flush()
+    node.directory.write_checkpoints()
+    store = Store(node)
+    node.directory._context.remote = store
+    release_all(node, store)
+    for n in range(8, 11):
+        node.commit(b"%d" % n * 60)
+    before = node.log.producers()
+    assert len(local(node)) < 6
+    start(node, store, node.faulty.power_cut)
+    assert {each.producer_id for each in node.log.producers()} == {each.producer_id for each in before} == {3, 8, 9}
+    again = node.log.append(sent_by(3, 7, b"7" * 40))
+    assert again.duplicate
+    assert node.log.last_stable_offset == 1
+    end_transaction(node.log, 8, commit=True)
+    node.log.flush()
+    found = loading(store, lambda: list(read_committed(node.log)))
+    assert b"open" in found
+    assert b"to be aborted" not in found
+
+
+@pytest.mark.parametrize("lost", [SNAPSHOT, NODE_CHECKPOINT, LEADER_EPOCH_CHECKPOINT, OFFSET_INDEX])
+def test_a_start_without_one_kind_of_its_small_files_loads_nothing(lost: str) -> None:
+    node, store = hourly()
+    node.log.append(in_transaction(9, 0, b"x" * 60))
+    for hour in range(6, 9):
+        append_hour(node, hour)
+    node.directory.write_checkpoints()
+    release_all(node, store)
+    node.log.append(batch(b"new"))
+    node.log.flush()
+    end_offset = node.log.log_end_offset
+    node.directory.close()
+    for path in (DATA / NODE_CHECKPOINT, DIRECTORY / LEADER_EPOCH_CHECKPOINT, *node.files(SNAPSHOT)):
+        if path.name.endswith(lost):
+            node.disk.remove(path)
+    if lost == OFFSET_INDEX:
+        for path in node.files(OFFSET_INDEX):
+            if int(path.name[:20]) >= node.log.local_start_offset:
+                node.disk.remove(path)
+    start(node, store, lambda: None)
+    assert (node.log.log_start_offset, node.log.log_end_offset, node.log.last_stable_offset) == (0, end_offset, 6)
+    assert offsets(node, store) == list(range(end_offset))
+    assert not node.files(CUT)
+
+
+def refused(node: Node, store: Store, match: str) -> None:
+    before = local(node)
+    with pytest.raises(MainstemError, match=match):
+        release(node, store, releasable(node)[0])
+    assert local(node) == before
+
+
+def test_a_file_stays_where_the_store_does_not_have_it_now() -> None:
+    node, store = hourly()
+    for segment in releasable(node):
+        store.back_up(node, segment)
+    kept = dict(store.objects)
+    own = json.loads(kept[BACKUP_ROOT])["source"]
+    store.objects.clear()
+    refused(node, store, BACKUP_ROOT)
+    store.objects = {name: data for name, data in kept.items() if name == BACKUP_ROOT}
+    refused(node, store, "data/0-0")
+    store.objects = {name: data[:-1] if name != BACKUP_ROOT else data for name, data in kept.items()}
+    refused(node, store, "does not hold all of its bytes")
+    store.objects = dict(kept)
+    store.claim(own["cluster_id"], "another", "me")
+    refused(node, store, "another log")
+    store.claim(own["cluster_id"], own["directory_id"], "a clone")
+    refused(node, store, "another copy of this one")
+    store.objects[BACKUP_ROOT] = b"<html>"
+    refused(node, store, "not the root of a backup")
+    store.objects = dict(kept)
+    store.url = "memory://another"
+    refused(node, store, "the backup of this log is memory://another")
+
+
+def test_a_file_stays_where_its_bytes_or_its_topic_are_others() -> None:
+    node, store = hourly()
+    first, second = releasable(node)[:2]
+    store.back_up(node, second)
+    replace_file(node.disk, first.path(REMOTE), read_file(node.disk, second.path(REMOTE)) or b"")
+    refused(node, store, "has other bytes")
+    stored = RemoteSegment(store.url, "another", ())
+    replace_file(node.disk, first.path(REMOTE), stored.encode())
+    refused(node, store, "is of topic another")
+
+
+def test_a_damaged_file_stays() -> None:
+    node, store = hourly()
+    first = releasable(node)[0]
+    file = node.disk.open(first.path(LOG))
+    file.write(80, [b"\xff"])
+    file.close()
+    store.back_up(node, first)
+    refused(node, store, "is damaged")
+
+
+def test_a_file_stays_until_the_checkpoint_and_a_snapshot_have_reached_its_end() -> None:
+    node, store = hourly()
+    checkpointed = checkpointed_offset(node)
+    assert checkpointed == 6
+    for hour in range(6, 12):
+        append_hour(node, hour)
+    for segment in releasable(node):
+        store.back_up(node, segment)
+        with suppress(MainstemError):
+            release(node, store, segment)
+    assert min(local(node)) <= checkpointed  # later ones wait for the next checkpoint
+    node.directory.write_checkpoints()
+    release_all(node, store)
+    start(node, store, node.faulty.power_cut)
+    assert offsets(node, store) == list(range(12))
+
+
+def test_without_the_config_a_remote_file_counts_for_nothing() -> None:
+    node, store = hourly()
+    release_all(node, store)
+    node.directory.close()
+    node.configs["remote.storage.enable"] = "false"
+    node.start()
+    assert node.log.log_start_offset == 5
+    assert len(node.files(REMOTE)) == 5  # they may be all that leads to the records
+
+
+def test_a_remote_file_of_an_earlier_topic_of_that_name_counts_for_nothing() -> None:
+    node, store = hourly()
+    stray = RemoteSegment(store.url, "another", (StoredPiece("x", 0, 0, 9, 1),))
+    for base in (3, 2):
+        replace_file(node.disk, DIRECTORY / offset_file(base * 1000, REMOTE), stray.encode())
+    start(node, store, node.directory.close)
+    assert offsets(node, store) == list(range(6))
+
+
+def test_a_segment_whose_index_is_lost_comes_back_as_a_whole() -> None:
+    node, store = hourly(retention_ms=str(5 * HOUR_MS // 2), local_retention_ms="0")
+    release_all(node, store)
+    start(node, store, node.directory.close)
+    node.disk.remove(node.files(SEAL)[2])
+    asked: list[PiecesMissingError] = []
+
+    def load(missing: PiecesMissingError, _: object) -> None:
+        asked.append(missing)
+
+    list(Retention(node.directory, node.clock, lambda _: node.log.config, load).round())
+    assert [(each.whole, each.path.name) for each in asked] == [(True, offset_file(2, LOG))]
+    source = DIRECTORY / "whole.tmp"
+    file = node.disk.create(source)
+    for piece in asked[0].stored.pieces:
+        file.write(piece.start, [store.objects[piece.object_name]])
+    file.sync()
+    file.close()
+    assert node.log.cleaning.come_back(asked[0].path, source)
+    assert not node.log.cleaning.come_back(asked[0].path, source)
+    assert offsets(node, store) == list(range(6))
+    assert node.log.local_start_offset == 5  # what is local follows the last one that is not
+    start(node, store, node.faulty.power_cut)
+    assert offsets(node, store) == list(range(6))
+    store.loaded.clear()
+    for segment in releasable(node):
+        release(node, store, segment)
+    assert local(node) == [5]
+    assert offsets(node, store) == list(range(6))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from mainstem.backup.manifest import ManifestReader
 from mainstem.client.log import Log
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.errors import ConfigError, InputError, MainstemError, StorageError
@@ -19,11 +21,15 @@ from mainstem.kafka_directory.graduation import graduate
 from mainstem.log.files.disk import OsDisk
 from mainstem.log.recovery.verify import verify_directory
 from mainstem.model import TopicPartition as ModelPartition
+from mainstem.object_stores.directory_store import DirectoryStore
+from mainstem.object_stores.opening import open_store
+from mainstem.object_stores.store import StoreError
 from mainstem.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from mainstem.record.arrow_columns import COLUMNS
 from mainstem.spark.tasks import local_segments
 from mainstem.spark.tasks.ranges import OffsetRange
 from mainstem.spark.tasks.scan import ScanOptions, read_range
+from mainstem.spark.tasks.stored_segments import StoredRecords
 from mainstem.testing.broker_process import BrokerProcess
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.backup.support import BackupProcess, flip_bit, once, require_sound, restored, values, values_of
@@ -251,6 +257,71 @@ def test_it_is_not_turned_off_but_further_segments_stay(world: World) -> None:
         assert len(world.files(".log")) > 2
 
 
+@pytest.mark.parametrize("store", ["another", "none", "emptied"])
+def test_a_segment_stays_where_the_store_has_changed(
+    world: World, store: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with world.running() as (_, log):
+        old_topic(log, 100, **{"local.retention.bytes": "-1", "local.retention.ms": "-1"})
+        eventually(
+            lambda: once(world.data, world.url) and len(world.files(".remote")) > 3, "the closed ones are stored"
+        )
+    before = world.files(".log")
+    if store == "emptied":
+        shutil.rmtree(world.store)
+    url = {"another": f"file://{tmp_path / 'new'}", "none": "", "emptied": world.url}[store]
+    with world.running(mainstem_remote_storage_url=url) as (_, log):
+        log.cluster_admin.set_topic_configs(TOPIC, TIERED)
+        if store != "none":
+            eventually(lambda: "segments stay on the disk for now" in caplog.text, "a round has said why")
+        write(log, 100, 20)
+        assert values_of(log, TOPIC) == expected(120)
+    assert set(before) <= set(world.files(".log"))
+
+
+def test_a_log_that_has_lost_its_checkpoint_keeps_its_backup(world: World) -> None:
+    with world.running() as (_, log):
+        old_topic(log)
+        world.move()
+    for path in world.data.glob("*checkpoint*"):
+        path.unlink()
+    with world.running() as (_, log):
+        log.create_topic("other", partitions=1)
+        log.append("other", "x")
+        eventually(lambda: (world.data / "mainstem-checkpoint").exists() and once(world.data, world.url), "a point")
+        files = [file for _, file in ManifestReader(open_store(world.url)).newest().all_files()]
+        assert not [file for file in files if file.removed is not None and file.suffix == ".log"]
+        assert values_of(log, TOPIC) == expected(300)
+        write(log, 300, 50)
+        world.move()
+        assert values_of(log, TOPIC) == expected(350)
+
+
+def test_a_store_that_fails_half_of_its_requests_is_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance, whole = random.Random(5), DirectoryStore.get_range
+
+    def unsteady(store: DirectoryStore, name: str, start: int, length: int) -> bytes:
+        if chance.random() < 0.5:
+            raise StoreError("503")
+        return whole(store, name, start, length)
+
+    monkeypatch.setattr(DirectoryStore, "get_range", unsteady)
+    with world.running() as (_, log):
+        old_topic(log)
+        world.move()
+        read: list[str] = []
+        assert eventually(lambda: _read_on(log, read), "all is read") == expected(300)
+
+
+def _read_on(log: Log, read: list[str]) -> list[str] | None:
+    """Read on where an error has ended the last read; all of it, once it is there."""
+    with suppress(MainstemError):
+        for record in log.read(TOPIC, start=len(read)):
+            read.append((record.value or b"").decode())
+        return sorted(read)
+    return None
+
+
 def test_another_store_does_not_take_such_a_log(world: World, tmp_path: Path) -> None:
     with world.running() as (_, log):
         old_topic(log)
@@ -346,6 +417,9 @@ def test_kills_of_the_log_and_of_its_backup_lose_nothing(world: World) -> None:
 @pytest.mark.parametrize("reads_files", [True, False])
 def test_tasks_of_spark_read_both_parts(world: World, reads_files: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_segments, "OFFSETS_MIN", 1)
+    asked: list[int] = []
+    chunk = StoredRecords.chunk
+    monkeypatch.setattr(StoredRecords, "chunk", lambda *of: (asked.append(of[1]), chunk(*of))[1])
     with world.running() as (_, log):
         old_topic(log)
         world.move()
@@ -359,3 +433,4 @@ def test_tasks_of_spark_read_both_parts(world: World, reads_files: bool, monkeyp
         found = sorted((each or b"").decode() for batch in batches for each in batch["value"].to_pylist())
     local_segments._DIRECTORIES.clear()
     assert found == expected(350)
+    assert bool(asked) == reads_files

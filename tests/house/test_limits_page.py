@@ -29,7 +29,8 @@ CONSTANTS = {
     ],
     "elements of a request": ["broker.api:_ELEMENTS_MAX"],
     "segment files": ["open_files:SEGMENT_FILES_MAX"],
-    "disk space for old records": [
+    "space for old records": [
+        "broker.storage.remote_pieces:PIECES_MAX",
         "broker.storage.remote_storage:_LOADS_AT_ONCE",
         "broker.storage.remote_storage:_LOADS_MAX",
     ],

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
+from uuid import UUID
 
 from mainstem.backup.catalog import TREE, ManifestEntry, PartitionEnd, PartitionKey, StoredFile, key_of
 from mainstem.backup.manifest import Manifest
@@ -97,7 +98,7 @@ class BackupRounds:
             raise
         finally:
             round_.writer.abandon()
-        for topic_partition in [each for each in self._manifest.state.ends if each not in moment.checkpoint.partitions]:
+        for topic_partition in self._gone(moment):
             round_.drop(topic_partition)
             self._ends[topic_partition] = None
         state = self._manifest.state
@@ -107,6 +108,16 @@ class BackupRounds:
         self._write_remote()
         self._keeper.tidy()  # then no .remote names an object that goes now
         return moment
+
+    def _gone(self, moment: Moment) -> list[TopicPartition]:
+        """The partitions that were deleted: their directories are gone, or another topic's.
+
+        A log that has lost its checkpoint names a partition only when it has opened it; until then it keeps its files,
+        of which some may be in this store alone.
+        """
+        missing = [each for each in self._manifest.state.ends.items() if each[0] not in moment.checkpoint.partitions]
+        ids = {name: self._directory.topic_id(name) for name, _ in missing}
+        return [name for name, end in missing if ids[name] is None or end.topic_id != _text_of(ids[name])]
 
     def _write_remote(self) -> None:
         """Write where closed segments are in the store, for the partitions of which the log may then remove them."""
@@ -147,6 +158,10 @@ class BackupRounds:
         self.stored_bytes += round_.writer.uploaded_bytes
 
 
+def _text_of(topic_id: UUID | None) -> str:
+    return encode_uuid(topic_id) if topic_id is not None else ""
+
+
 class _Round:
     """The files of one entry, as they become known."""
 
@@ -178,7 +193,8 @@ class _Round:
     def take(self, topic_partition: TopicPartition, offsets: PartitionOffsets) -> PartitionEnd:
         """Store what is new of a partition; where it ends. Raises ChangedError."""
         listing = self._directory.listing(topic_partition, offsets.topic_id)
-        topic_id = encode_uuid(offsets.topic_id) if offsets.topic_id is not None else ""
+        # Kafka's checkpoint files, which are read where the node's own is damaged, name no ids.
+        topic_id = _text_of(offsets.topic_id or self._directory.topic_id(topic_partition))
         key = key_of(topic_id, topic_partition.partition)
         before = self._state.ends.get(topic_partition)
         if before is not None and before.topic_id != topic_id:

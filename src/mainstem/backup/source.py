@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from mainstem.backup.manifest import LogIdentity
 from mainstem.durable_files import LOCAL_FILES, replace_file
@@ -195,6 +196,14 @@ class DataDirectory:
         with suppress(OSError):
             return (self.path / partition_directory(topic_partition)).stat().st_mtime_ns
         return -1
+
+    def topic_id(self, topic_partition: TopicPartition) -> UUID | None:
+        """The topic id in a partition's directory; None where there is none. Raises StorageError."""
+        path = self.path / partition_directory(topic_partition) / PARTITION_METADATA
+        try:
+            return decode_partition_metadata(_read(path))
+        except OSError as error:
+            raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
 
     def listing(self, topic_partition: TopicPartition, topic_id: object) -> Listing:
         """The files of a partition. Raises ChangedError when it is another topic's by now, or between two steps."""

@@ -152,7 +152,8 @@ async def test_copies_are_held_one_stored_batch_at_a_time(client: Client) -> Non
     await set_config(client, TOPIC, LETTERS)
     await set_config(client, COPY, "true")
     log = client.broker.node.topics.partition("t", 0)
-    held = [[each.value for each in some] async for some in copied_letters(log, Run(1, 6, RecordState.REJECTED, 1))]
+    run, remote = Run(1, 6, RecordState.REJECTED, 1), client.broker.node.remote
+    held = [[each.value for each in some] async for some in copied_letters(log, run, remote)]
     assert held == [[b"x"], [b"1", b"x"], [b"2", b"x"], [b"3"]]
 
 

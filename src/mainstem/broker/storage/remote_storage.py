@@ -6,7 +6,7 @@ has asked the store for it and has compared all bytes (``segment_release``).
 
 A read that needs pieces raises ``PiecesMissingError``. They are loaded in threads, a few at a time, and the partition's
 watchers are woken, as by an append. Two readers of one piece share its load. With it comes the piece after it. A load
-that has failed is told to one reader, and begun again by the next.
+that has failed several times is told to one reader, and begun again by the next.
 
 Concurrency: on the event loop; files and the store are read in daemon threads, so that a store which hangs holds up
 neither other work nor the end of the process.
@@ -45,6 +45,7 @@ _LOADS_AT_ONCE: Final = 4
 _LOADS_MAX: Final = 256
 """Loads that wait or run: a further read is answered without records, and its client asks again."""
 _TRIES: Final = 64
+_PAUSES_S: Final = (0.1, 0.3, 1.0)
 _FAILURE_S: Final = 30.0
 """A failure that nobody has asked for since is forgotten."""
 _Found = TypeVar("_Found")
@@ -148,14 +149,24 @@ class RemoteStorage:
 
     async def _run(self, key: _Key, log: PartitionLog, load: Callable[[], Awaitable[None]], *, is_ahead: bool) -> None:
         try:
-            async with self._slots:
-                await load()
+            await self._try(load)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is told to those who read
             self._failed(key, log, error, is_ahead=is_ahead)
         finally:
             logs = self._loads.pop(key).logs
         for each in logs:
             self._wake(each)
+
+    async def _try(self, load: Callable[[], Awaitable[None]]) -> None:
+        """Load; a store that does not answer is asked again before readers are told."""
+        for pause_s in _PAUSES_S:
+            with suppress(UnavailableError):
+                async with self._slots:
+                    await load()
+                return
+            await asyncio.sleep(pause_s)
+        async with self._slots:
+            await load()
 
     def _failed(self, key: _Key, log: PartitionLog, error: Exception, *, is_ahead: bool) -> None:
         told = StorageError(f"old records of {log.topic_partition} cannot be read from the store: {error}")

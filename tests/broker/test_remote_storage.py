@@ -1,0 +1,164 @@
+"""Pieces of old segments: a bounded cache, loads that are shared, and stores that fail or hang."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path, PurePath
+from types import SimpleNamespace
+from typing import Any
+
+from mainstem.broker.storage.remote_pieces import PIECES_MAX, RemotePieces
+from mainstem.broker.storage.remote_storage import RemoteStorage
+from mainstem.clock import SystemClock
+from mainstem.log.segments.remote_segment import (
+    PIECE_BYTES_MAX,
+    PiecesMissingError,
+    RemoteFile,
+    RemoteSegment,
+    StoredPiece,
+)
+from mainstem.record.checksum import crc32c
+
+PATH = PurePath("/data/events-0/00000000000000000000.log")
+LIMIT_BYTES = 1 << 30
+
+
+class Log:
+    """What a load uses of a partition's log."""
+
+    topic_partition = "events/0"
+    cleaning = SimpleNamespace(forget_places=lambda: None)
+
+
+LOG: Any = Log()
+CONFIG: Any = {"remote.log.manager.task.interval.ms": "1000"}
+
+
+class Store:
+    """Gives the same bytes for each object, by what a test says."""
+
+    url = "memory://store"
+
+    def __init__(self, read: Callable[[str], bytes]) -> None:
+        self._read = read
+        self.names: list[str] = []
+
+    def get_range(self, name: str, start: int, length: int) -> bytes:
+        self.names.append(name)
+        return self._read(name)
+
+
+def pieces_of(store: Any, directory: Path, limit_bytes: int = LIMIT_BYTES) -> RemotePieces:
+    return RemotePieces(lambda: store, directory, limit_bytes)
+
+
+def segment_of(data: bytes, count: int) -> RemoteSegment:
+    size, crc = len(data), crc32c(data)
+    pieces = tuple(StoredPiece(f"object-{n}", 0, n * size, (n + 1) * size, crc) for n in range(count))
+    return RemoteSegment(Store.url, "", pieces)
+
+
+def test_small_pieces_take_no_descriptors_and_are_bounded(tmp_path: Path) -> None:
+    data = b"x" * 1000
+    pieces = pieces_of(Store(lambda _: data), tmp_path)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for piece in segment_of(data, 2 * PIECES_MAX).pieces:
+        pieces.load(Store.url, piece)
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1
+    assert pieces.size_bytes == LIMIT_BYTES == PIECES_MAX << 20
+
+
+def test_a_read_of_two_pieces_ends_in_the_smallest_cache(tmp_path: Path) -> None:
+    data = bytes(PIECE_BYTES_MAX)
+    store, segment = Store(lambda _: data), segment_of(data, 6)
+    pieces = pieces_of(store, tmp_path, 1)
+    file = RemoteFile(PATH, segment, pieces)
+
+    async def read() -> None:
+        woken = asyncio.Event()
+        storage = RemoteStorage(CONFIG, SystemClock(), SimpleNamespace(), pieces, lambda _: woken.set())  # type: ignore[arg-type]
+        for start in range(5):
+            at = (start + 1) * PIECE_BYTES_MAX - 100
+            for _ in range(4):
+                try:
+                    assert len(file.view(at, 200)) == 200
+                    break
+                except PiecesMissingError as missing:
+                    woken.clear()
+                    storage.begin(missing, LOG)
+                    await woken.wait()
+            else:
+                raise AssertionError(store.names)
+        await storage.stop()
+
+    asyncio.run(read())
+    assert pieces.size_bytes <= 4 * PIECE_BYTES_MAX
+
+
+def test_a_piece_ahead_of_readers_takes_free_room_only(tmp_path: Path) -> None:
+    data = bytes(PIECE_BYTES_MAX)
+    pieces = pieces_of(Store(lambda _: data), tmp_path, 1)
+    *wanted, ahead = segment_of(data, 5).pieces
+    for piece in wanted:
+        pieces.load(Store.url, piece)
+    pieces.load(Store.url, ahead, is_ahead=True)
+    assert all(pieces.find(piece) for piece in wanted)
+    assert pieces.find(ahead) is None
+
+
+def test_any_failure_is_told_once_and_a_later_read_tries_again(tmp_path: Path) -> None:
+    answers: list[Any] = [MemoryError("no memory"), OSError("no network"), b"other", b"bytes"]
+
+    def read(_: str) -> bytes:
+        found = answers.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        assert isinstance(found, bytes)
+        return found
+
+    segment = segment_of(b"bytes", 1)
+    missing = PiecesMissingError(PATH, segment, segment.pieces)
+    told: list[str] = []
+
+    async def run() -> None:
+        woken: list[Any] = []
+        pieces = pieces_of(Store(read), tmp_path)
+        storage = RemoteStorage(CONFIG, SystemClock(), SimpleNamespace(), pieces, woken.append)  # type: ignore[arg-type]
+        while pieces.find(segment.pieces[0]) is None:
+            assert storage.begin(missing, LOG) is None
+            assert storage.begin(missing, LOG) is None  # the reader looks again
+            count = len(woken)
+            while len(woken) == count:
+                await asyncio.sleep(0)
+            assert len(woken) == count + 1
+            if pieces.find(segment.pieces[0]) is None:
+                told.append(str(storage.begin(missing, LOG)))
+        assert storage.failed_loads == 3
+
+    asyncio.run(run())
+    assert [text.rsplit(": ", 1)[1] for text in told[:2]] == ["no memory", "no network"]
+    assert "do not match their checksum" in told[2]
+
+
+def test_a_store_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    begun, end = threading.Event(), threading.Event()
+
+    def hang(_: str) -> bytes:
+        begun.set()
+        end.wait(60)
+        return b""
+
+    segment = segment_of(b"bytes", 1)
+
+    async def run() -> None:
+        storage = RemoteStorage(CONFIG, SystemClock(), SimpleNamespace(), pieces_of(Store(hang), tmp_path), print)  # type: ignore[arg-type]
+        assert storage.begin(PiecesMissingError(PATH, segment, segment.pieces), LOG) is None
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        await asyncio.wait_for(storage.stop(), 5)
+
+    asyncio.run(run())
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "remote segments")
+    end.set()

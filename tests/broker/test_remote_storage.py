@@ -9,8 +9,8 @@ from pathlib import Path, PurePath
 from types import SimpleNamespace
 from typing import Any
 
-from mainstem.broker.storage.remote_pieces import PIECES_MAX, RemotePieces
-from mainstem.broker.storage.remote_storage import RemoteStorage
+from mainstem.broker.storage.remote.remote_pieces import PIECES_MAX, RemotePieces
+from mainstem.broker.storage.remote.remote_storage import RemoteStorage
 from mainstem.clock import SystemClock
 from mainstem.log.segments.remote_segment import (
     PIECE_BYTES_MAX,

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from mainstem.broker.storage.segment_release import SegmentRelease
+from mainstem.broker.storage.remote.segment_release import SegmentRelease
 from mainstem.durable_files import replace_file
 from mainstem.errors import MainstemError
 from mainstem.log.files.names import (

@@ -30,9 +30,9 @@ CONSTANTS = {
     "elements of a request": ["broker.api:_ELEMENTS_MAX"],
     "segment files": ["open_files:SEGMENT_FILES_MAX"],
     "space for old records": [
-        "broker.storage.remote_pieces:PIECES_MAX",
-        "broker.storage.remote_storage:_LOADS_AT_ONCE",
-        "broker.storage.remote_storage:_LOADS_MAX",
+        "broker.storage.remote.remote_pieces:PIECES_MAX",
+        "broker.storage.remote.remote_storage:_LOADS_AT_ONCE",
+        "broker.storage.remote.remote_storage:_LOADS_MAX",
     ],
     "the least size of a segment": ["log.partition.config:SEGMENT_BYTES_MIN"],
     "records of one append, in a topic": ["log.partition.append_validation:FEATURE_RECORDS_MAX"],

@@ -34,8 +34,8 @@ from mainstem.broker.storage.compaction import Compaction
 from mainstem.broker.storage.delayed_fetch import DelayedFetches
 from mainstem.broker.storage.fetch_sessions import FetchSessions
 from mainstem.broker.storage.group_commit import GroupCommit
-from mainstem.broker.storage.remote_pieces import RemotePieces, remote_pieces
-from mainstem.broker.storage.remote_storage import RemoteStorage
+from mainstem.broker.storage.remote.remote_pieces import RemotePieces, remote_pieces
+from mainstem.broker.storage.remote.remote_storage import RemoteStorage
 from mainstem.broker.storage.topics import Topic, Topics
 from mainstem.broker.storage.trees import Trees
 from mainstem.broker.storage.validation_threads import AppendChecks

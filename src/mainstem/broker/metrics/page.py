@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mainstem.broker.share.dead_letters.letter_writer import LetterWriter
     from mainstem.broker.storage.delayed_fetch import DelayedFetches
     from mainstem.broker.storage.fetch_sessions import FetchSessions
-    from mainstem.broker.storage.remote_storage import RemoteStorage
+    from mainstem.broker.storage.remote.remote_storage import RemoteStorage
     from mainstem.broker.telemetry.telemetry import Telemetry
     from mainstem.log.partition.partition_log import PartitionLog
 

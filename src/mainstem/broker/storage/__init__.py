@@ -12,8 +12,6 @@
 * ``compaction``: chooses partitions to compact and runs the worker
 * ``compaction_worker``: the process that compacts
 * ``trees``: the trees of verifiable topics: they follow the log, and checkpoints are signed
-* ``remote_storage``: old segments leave the disk for the backup's store, and are loaded for readers
-* ``segment_release``: what is checked before a segment's file goes
-* ``remote_pieces``: the cache of what was read from there
+* ``remote``: old segments that leave the disk for the backup's store
 * ``housekeeping``: rounds of retention, of segments and of committed offsets
 """

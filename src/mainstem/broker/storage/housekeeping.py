@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from mainstem.broker.configs.broker_config import BrokerConfig
-from mainstem.broker.storage.remote_storage import RemoteStorage
+from mainstem.broker.storage.remote.remote_storage import RemoteStorage
 from mainstem.clock import Clock
 from mainstem.log.node.node_log import NodeLog
 from mainstem.log.node.retention import Retention

@@ -26,7 +26,7 @@ DELETED_DIRECTORY: Final = "-delete"
 STRAY_DIRECTORY: Final = "-stray"
 SIDECAR_SUFFIXES: Final = (SEAL, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
 SEGMENT_SUFFIXES: Final = (REMOTE, LOG, *SIDECAR_SUFFIXES)
-"""In the order in which they are removed: a ``.remote`` that outlives its ``.log`` would stand for the segment."""
+"""In the order in which they are removed: a ``.remote`` that outlives its ``.log`` would be a segment."""
 
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"

@@ -467,7 +467,7 @@ class _Recovery:
         new.activate(self._new_indexes(resume))
 
     def _forget_remote(self, *segments: Segment) -> None:
-        """What the backup has of them is not what the log goes on with. Durable before their files change."""
+        """The log goes on with other bytes than the backup has of them. Durable before their files change."""
         found = [path for path in (segment.path(REMOTE) for segment in segments) if self._disk.exists(path)]
         for path in found:
             self._disk.remove(path)

@@ -21,7 +21,7 @@ from mainstem.broker.share.dead_letters.letters import Letter, in_batches, lette
 from mainstem.broker.share.in_flight import Run
 from mainstem.broker.share.state_records import ShareKey
 from mainstem.broker.storage.group_commit import GroupCommit
-from mainstem.broker.storage.remote_storage import RemoteStorage
+from mainstem.broker.storage.remote.remote_storage import RemoteStorage
 from mainstem.broker.storage.topics import Topics
 from mainstem.clock import Clock
 from mainstem.errors import MainstemError

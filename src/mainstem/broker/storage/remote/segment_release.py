@@ -1,10 +1,10 @@
-"""What is checked and made durable before a segment's file leaves the disk for the backup's store.
+"""Checks a segment, and syncs its small files, before its ``.log`` leaves the disk for the backup's store.
 
 Nothing of it relies on what was true once: the store is asked now. Its root has to name this log, and a writer that
 this directory has claimed it with. Every piece has to be there with its full length, and all bytes of the file have to
 match the checksums. In doubt the file stays.
 
-What a start needs without the file is then synced: its indexes, a snapshot of the producers, the leader epochs.
+A start without the file needs its indexes, a snapshot of the producers and the leader epochs: they are synced.
 
 Concurrency: ``run`` is for a thread; it reads files that do not change any more.
 """

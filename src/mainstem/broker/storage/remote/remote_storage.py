@@ -6,7 +6,7 @@ has asked the store for it and has compared all bytes (``segment_release``).
 
 A read that needs pieces raises ``PiecesMissingError``. They are loaded in threads, a few at a time, and the partition's
 watchers are woken, as by an append. Two readers of one piece share its load. With it comes the piece after it. A load
-that has failed several times is told to one reader, and begun again by the next.
+that has failed several times is an error of one reader, and begun again by the next.
 
 Concurrency: on the event loop; files and the store are read in daemon threads, so that a store which hangs holds up
 neither other work nor the end of the process.
@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
-from mainstem.broker.storage.segment_release import IndexFilesError, SegmentRelease
+from mainstem.broker.storage.remote.segment_release import IndexFilesError, SegmentRelease
 from mainstem.clock import Clock
 from mainstem.durable_files import TEMPORARY, replace_file
 from mainstem.errors import MainstemError, StorageError, UnavailableError
@@ -38,7 +38,7 @@ from mainstem.model import TopicPartition
 
 if TYPE_CHECKING:
     from mainstem.broker.configs.broker_config import BrokerConfig
-    from mainstem.broker.storage.remote_pieces import RemotePieces
+    from mainstem.broker.storage.remote.remote_pieces import RemotePieces
 
 _LOG: Final = logging.getLogger("mainstem.broker")
 _LOADS_AT_ONCE: Final = 4
@@ -47,10 +47,10 @@ _LOADS_MAX: Final = 256
 _TRIES: Final = 64
 _PAUSES_S: Final = (0.1, 0.3, 1.0)
 _FAILURE_S: Final = 30.0
-"""A failure that nobody has asked for since is forgotten."""
+"""An older failure that no reader has asked for is forgotten."""
 _Found = TypeVar("_Found")
 _Key: TypeAlias = StoredPiece | PurePath
-"""What is loaded: a piece, or the whole file of a segment."""
+"""A load's: a piece, or the whole file of a segment."""
 
 
 class _Load(NamedTuple):
@@ -80,7 +80,7 @@ class RemoteStorage:
         self._loads: dict[_Key, _Load] = {}
         self._failures: dict[_Key, tuple[MainstemError, float]] = {}
         self._listed: bytes | None = None
-        self._told: dict[TopicPartition, str] = {}
+        self._warned: dict[TopicPartition, str] = {}
         self.pieces = pieces
         self.failed_loads = 0
         self.released_bytes = 0
@@ -113,7 +113,7 @@ class RemoteStorage:
         raise UnavailableError("too many reads of old records wait for the store of the backup: try again")
 
     def _failure_of(self, missing: PiecesMissingError) -> MainstemError | None:
-        """Why a load of one of the pieces has failed just now; each failure is told once."""
+        """Why a load of one of the pieces has failed just now; each failure is returned once."""
         now_s = self._clock.monotonic_s()
         keys: tuple[_Key, ...] = (missing.path, *missing.pieces)
         for key in keys:
@@ -140,7 +140,7 @@ class RemoteStorage:
     def _begin(
         self, key: _Key, log: PartitionLog, load: Callable[[], Awaitable[None]], *, is_ahead: bool = False
     ) -> _Load | None:
-        """The load of a key; None when too many are under way. Nobody waits for one that is ahead."""
+        """The load of a key; None when too many are under way. No reader waits for one that is ahead."""
         found = self._loads.get(key)
         if found is None and len(self._loads) < _LOADS_MAX:
             task = asyncio.create_task(self._run(key, log, load, is_ahead=is_ahead))
@@ -150,7 +150,7 @@ class RemoteStorage:
     async def _run(self, key: _Key, log: PartitionLog, load: Callable[[], Awaitable[None]], *, is_ahead: bool) -> None:
         try:
             await self._try(load)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is told to those who read
+        except Exception as error:  # noqa: BLE001 - readers get any error
             self._failed(key, log, error, is_ahead=is_ahead)
         finally:
             logs = self._loads.pop(key).logs
@@ -158,7 +158,7 @@ class RemoteStorage:
             self._wake(each)
 
     async def _try(self, load: Callable[[], Awaitable[None]]) -> None:
-        """Load; a store that does not answer is asked again before readers are told."""
+        """Load; a store that does not answer is asked again before readers get its error."""
         for pause_s in _PAUSES_S:
             with suppress(UnavailableError):
                 async with self._slots:
@@ -169,14 +169,14 @@ class RemoteStorage:
             await load()
 
     def _failed(self, key: _Key, log: PartitionLog, error: Exception, *, is_ahead: bool) -> None:
-        told = StorageError(f"old records of {log.topic_partition} cannot be read from the store: {error}")
-        told.__cause__ = error
+        failure = StorageError(f"old records of {log.topic_partition} cannot be read from the store: {error}")
+        failure.__cause__ = error
         self.failed_loads += 1
-        _LOG.warning("%s", told, exc_info=None if isinstance(error, MainstemError) else error)
+        _LOG.warning("%s", failure, exc_info=None if isinstance(error, MainstemError) else error)
         log.cleaning.forget_places()  # the backup may have moved them
         if is_ahead:
             return  # a reader that needs it asks again
-        self._failures[key] = (told, self._clock.monotonic_s())
+        self._failures[key] = (failure, self._clock.monotonic_s())
         while len(self._failures) > _LOADS_MAX:
             del self._failures[next(iter(self._failures))]
 
@@ -207,20 +207,20 @@ class RemoteStorage:
         """Name the partitions to the backup, and release what their topics do not keep on the disk."""
         partitions = self._partitions()
         await self._write_list(partitions)
-        self._told = {each: text for each, text in self._told.items() if each in set(partitions)}
+        self._warned = {each: text for each, text in self._warned.items() if each in set(partitions)}
         for topic_partition in partitions:
             try:
                 log = await self._opened(topic_partition)
                 if log is not None and self.pieces is not None:
                     await self._release(log, self.pieces)
-                    self._told.pop(topic_partition, None)
+                    self._warned.pop(topic_partition, None)
             except MainstemError as error:
-                self._tell(topic_partition, str(error))
+                self._warn(topic_partition, str(error))
             await asyncio.sleep(0)
 
-    def _tell(self, topic_partition: TopicPartition, text: str) -> None:
-        if self._told.get(topic_partition) != text:
-            self._told[topic_partition] = text
+    def _warn(self, topic_partition: TopicPartition, text: str) -> None:
+        if self._warned.get(topic_partition) != text:
+            self._warned[topic_partition] = text
             _LOG.warning("%s: segments stay on the disk for now: %s", topic_partition, text)
 
     def _partitions(self) -> list[TopicPartition]:
@@ -316,9 +316,9 @@ async def _in_thread(work: Callable[[], _Found]) -> _Found:
     def run() -> None:
         try:
             end = partial(_set_result, done, work())
-        except BaseException as error:  # noqa: BLE001 - raised by whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised where it is awaited
             end = partial(_set_exception, done, error)
-        with suppress(RuntimeError):  # the loop has ended meanwhile, and nobody waits
+        with suppress(RuntimeError):  # the loop has ended meanwhile
             loop.call_soon_threadsafe(end)
 
     threading.Thread(target=run, name="remote segments", daemon=True).start()

@@ -1,0 +1,6 @@
+"""Segments that are in the backup's store alone.
+
+* ``remote_storage``: they leave the disk, and are loaded for readers
+* ``segment_release``: checks the store and the file before a segment leaves the disk
+* ``remote_pieces``: the cache of what was read from the store
+"""

@@ -67,7 +67,7 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     declared = _declared(app, changed or ())
     served_backup = ServedBackup.of(None if bootstrap else backup, backup_every, backup_keep)
     with stopping_cleanly(), Stack(data, note) as stack:
-        ready = {"kafka": bootstrap or stack.start_log(listen, (*served_backup.log_settings, *of_log))}
+        ready = {"kafka": bootstrap or stack.start_log(listen, served_backup.added_to(of_log))}
         _start_beside(stack, served_backup, app := app.resolve(), declared, ready["kafka"])
         if declared.pipelines:
             stack.launch_pipelines(app, declared.name, ready["kafka"], master, once=once, changed=changed or ())

@@ -52,10 +52,10 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
     if registry is not None:
         require("registry")
     of_log, of_gateway = divided(settings or (), log=http_for)
-    served_backup = ServedBackup.of(None if http_for else backup, backup_every, backup_keep)
+    copy = ServedBackup.of(None if http_for else backup, backup_every, backup_keep)
     with stopping_cleanly(), Stack(data, note) as stack:
-        of_log, output = (*served_backup.log_settings, *of_log), LogOutput.parse(log_format)  # those that were given win
-        ready = {"kafka": http_for or stack.launch_log(listen, of_log, insecure=insecure, output=output)}
+        output = LogOutput.parse(log_format)
+        ready = {"kafka": http_for or stack.launch_log(listen, copy.added_to(of_log), insecure=insecure, output=output)}
         web = (http_tokens, tuple(cors_origin or ()), tuple(http_name or ()), http_tls_cert, http_tls_key)
         access = HttpAccess(*web, insecure, of_gateway, console_read_only, alert_webhook)
         if registry is not None:
@@ -64,7 +64,7 @@ def serve(  # noqa: PLR0913 - a command's options are its parameters
             ready["http"] = stack.launch_gateway(ready["kafka"], http, access=access, console=not no_console)
         if http_for is None:
             stack.supervisor.wait_ready("log")
-        served_backup.start(stack)
+        copy.start(stack)
         if not no_http:
             stack.supervisor.wait_ready("gateway")
         if registry is not None:

@@ -26,10 +26,9 @@ class ServedBackup(NamedTuple):
         check_url(url)
         return cls(url, parse_duration(every), parse_duration(keep))
 
-    @property
-    def log_settings(self) -> tuple[str, ...]:
-        """Settings for the log process: where it reads segments that have left the disk."""
-        return () if self.url is None else (f"mainstem.remote.storage.url={self.url}",)
+    def added_to(self, given: tuple[str, ...]) -> tuple[str, ...]:
+        """The log's settings with the place of segments that have left the disk. Those that were given win."""
+        return given if self.url is None else (f"mainstem.remote.storage.url={self.url}", *given)
 
     def start(self, stack: Stack) -> None:
         """Start it. It does not hold up the node: its store may be away."""

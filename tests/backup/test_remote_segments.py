@@ -51,9 +51,9 @@ TIERED = {
 class World:
     """A log with a topic whose closed segments leave the disk, and its backup."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, url: str = "") -> None:
         self.data, self.store = directory / "data", directory / "store"
-        self.url = f"file://{self.store}"
+        self.url = url or f"file://{self.store}"
         self.settings = {"mainstem.remote.storage.url": self.url, "remote.log.manager.task.interval.ms": "50"}
 
     @contextmanager
@@ -131,6 +131,16 @@ def test_old_records_are_read_from_the_store_and_new_ones_from_the_disk(world: W
         write(log, 310, 50)
         world.move()
         assert values_of(log, TOPIC) == expected(360)
+
+
+def test_old_records_are_read_from_a_server_of_objects(tmp_path: Path, store_url: str) -> None:
+    world = World(tmp_path, store_url)
+    with world.running() as (_, log):
+        old_topic(log)
+        world.move()
+        assert values_of(log, TOPIC) == expected(300)
+    with world.running() as (_, log):
+        assert values_of(log, TOPIC) == expected(300)
 
 
 def test_offsets_by_time_and_of_both_parts(world: World) -> None:

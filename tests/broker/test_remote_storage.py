@@ -9,7 +9,10 @@ from pathlib import Path, PurePath
 from types import SimpleNamespace
 from typing import Any
 
-from mainstem.broker.storage.remote.remote_pieces import PIECES_MAX, RemotePieces
+import pytest
+
+from mainstem.broker.storage.remote import remote_pieces, remote_storage
+from mainstem.broker.storage.remote.remote_pieces import FILES_MAX, PIECES_MAX, RemotePieces
 from mainstem.broker.storage.remote.remote_storage import RemoteStorage
 from mainstem.clock import SystemClock
 from mainstem.log.segments.remote_segment import (
@@ -36,6 +39,15 @@ LOG: Any = Log()
 CONFIG: Any = {"remote.log.manager.task.interval.ms": "1000"}
 
 
+class Clock(SystemClock):
+    """A clock that a test moves on."""
+
+    now_s = 100.0
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+
 class Store:
     """Gives the same bytes for each object, by what a test says."""
 
@@ -47,7 +59,7 @@ class Store:
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
         self.names.append(name)
-        return self._read(name)
+        return self._read(name)[start : start + length]
 
 
 def pieces_of(store: Any, directory: Path, limit_bytes: int = LIMIT_BYTES) -> RemotePieces:
@@ -97,8 +109,9 @@ def test_a_read_of_two_pieces_ends_in_the_smallest_cache(tmp_path: Path) -> None
     assert pieces.size_bytes <= 4 * PIECE_BYTES_MAX
 
 
-def test_a_piece_ahead_of_readers_takes_free_room_only(tmp_path: Path) -> None:
-    data = bytes(PIECE_BYTES_MAX)
+def test_a_piece_ahead_of_readers_takes_no_room_that_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, now_s = bytes(PIECE_BYTES_MAX), [100.0]
+    monkeypatch.setattr(remote_pieces.time, "monotonic", lambda: now_s[0])
     pieces = pieces_of(Store(lambda _: data), tmp_path, 1)
     *wanted, ahead = segment_of(data, 5).pieces
     for piece in wanted:
@@ -106,9 +119,30 @@ def test_a_piece_ahead_of_readers_takes_free_room_only(tmp_path: Path) -> None:
     pieces.load(Store.url, ahead, is_ahead=True)
     assert all(pieces.find(piece) for piece in wanted)
     assert pieces.find(ahead) is None
+    now_s[0] += 6
+    assert pieces.find(wanted[0]) is not None
+    pieces.load(Store.url, ahead, is_ahead=True)
+    assert [pieces.find(piece) is not None for piece in (*wanted, ahead)] == [True, False, True, True, True]
+    assert pieces.size_bytes == 4 * PIECE_BYTES_MAX
 
 
-def test_any_failure_is_told_once_and_a_later_read_tries_again(tmp_path: Path) -> None:
+def test_pieces_in_files_leave_descriptors_for_others(tmp_path: Path) -> None:
+    data = bytes(300 << 10)
+    pieces = pieces_of(Store(lambda _: data), tmp_path)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for piece in segment_of(data, FILES_MAX + 50).pieces:
+        pieces.load(Store.url, piece)
+    assert before + FILES_MAX - 5 <= len(list(Path("/proc/self/fd").iterdir())) <= before + FILES_MAX + 1
+
+
+def test_a_long_piece_comes_in_several_requests(tmp_path: Path) -> None:
+    data = bytes(range(256)) * (10 << 12)
+    store, steps = Store(lambda _: data), []
+    pieces_of(store, tmp_path).load(Store.url, segment_of(data, 1).pieces[0], lambda: steps.append(len(store.names)))
+    assert steps == [1, 2, 3]
+
+
+def test_a_failure_is_told_to_all_readers_and_a_later_read_tries_again(tmp_path: Path) -> None:
     answers: list[Any] = [MemoryError("no memory"), OSError("no network"), b"other", b"bytes"]
 
     def read(_: str) -> bytes:
@@ -124,8 +158,8 @@ def test_any_failure_is_told_once_and_a_later_read_tries_again(tmp_path: Path) -
 
     async def run() -> None:
         woken: list[Any] = []
-        pieces = pieces_of(Store(read), tmp_path)
-        storage = RemoteStorage(CONFIG, SystemClock(), SimpleNamespace(), pieces, woken.append)  # type: ignore[arg-type]
+        clock, pieces = Clock(), pieces_of(Store(read), tmp_path)
+        storage = RemoteStorage(CONFIG, clock, SimpleNamespace(), pieces, woken.append)  # type: ignore[arg-type]
         while pieces.find(segment.pieces[0]) is None:
             assert storage.begin(missing, LOG) is None
             assert storage.begin(missing, LOG) is None  # the reader looks again
@@ -135,6 +169,8 @@ def test_any_failure_is_told_once_and_a_later_read_tries_again(tmp_path: Path) -
             assert len(woken) == count + 1
             if pieces.find(segment.pieces[0]) is None:
                 told.append(str(storage.begin(missing, LOG)))
+                assert str(storage.begin(missing, LOG)) == told[-1]  # another reader
+            clock.now_s += 3
         assert storage.failed_loads == 3
 
     asyncio.run(run())
@@ -162,3 +198,41 @@ def test_a_store_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
     asyncio.run(run())
     assert all(thread.daemon for thread in threading.enumerate() if thread.name == "remote segments")
     end.set()
+
+
+def test_a_store_that_hung_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers get an error when a load does not go on; when the store answers again, they are served."""
+    monkeypatch.setattr(remote_storage, "_LOAD_S", 0.05)
+    monkeypatch.setattr(remote_storage, "_TRY_AGAIN_S", 0.0)
+    end, is_hanging = threading.Event(), [True]
+
+    def read(_: str) -> bytes:
+        if is_hanging[0]:
+            end.wait(60)
+        return b"bytes"
+
+    segment = segment_of(b"bytes", 12)
+    told: list[str] = []
+
+    async def run() -> None:
+        woken = asyncio.Event()
+        clock, pieces = Clock(), pieces_of(Store(read), tmp_path)
+        storage = RemoteStorage(CONFIG, clock, SimpleNamespace(), pieces, lambda _: woken.set())  # type: ignore[arg-type]
+        wanted = [PiecesMissingError(PATH, segment, [piece]) for piece in segment.pieces]
+        left = list(wanted)
+        while left:
+            left = [each for each in left if (error := storage.begin(each, LOG)) is None or told.append(str(error))]
+            clock.now_s += 0.01
+            await asyncio.sleep(0.001)
+        is_hanging[0] = False
+        clock.now_s += 3
+        while any(pieces.find(piece) is None for piece in segment.pieces):
+            for each in wanted:
+                assert pieces.find(each.pieces[0]) or storage.begin(each, LOG) is None
+            await asyncio.sleep(0.001)
+        await storage.stop()
+
+    asyncio.run(run())
+    end.set()
+    assert len(told) == 12
+    assert all(text.endswith("the store has not gone on for 0.05 s") for text in told)

@@ -109,6 +109,8 @@ class _Fetch:
         self._is_incremental = session.session_id > 0
         self._max_bytes = max(0, min(self._body.max_bytes, node.settings.fetch_bytes_max))
         self._found: dict[SessionPartition, PartitionData] = {}
+        self._has_old = False
+        """Records of a remote segment were read: what follows may have to be loaded, so the answer does not wait."""
 
     def look(self, is_over: bool) -> FetchResponse | None:
         """Return the response if there is enough data for one; if ``is_over``, return whatever there is."""
@@ -118,7 +120,7 @@ class _Fetch:
             return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, responses=[])
         size_bytes, has_failed = self._read()
         # An error is returned at once. A request for no partitions is answered at once, too.
-        is_due = has_failed or not session.partitions or session.is_closed
+        is_due = has_failed or self._has_old or not session.partitions or session.is_closed
         if is_over or is_due or size_bytes >= min(self._body.min_bytes, self._max_bytes):
             return self._answer()
         for partition in session.unread:
@@ -153,6 +155,7 @@ class _Fetch:
                 if not got_bytes and partition.asked.fetch_offset >= end:
                     session.has_read(partition)
                 has_failed |= end == _DIVERGED
+                self._has_old |= bool(got_bytes) and _is_old(log, partition.asked.fetch_offset)
             size_bytes += got_bytes
             self._found[partition] = data
         return size_bytes, has_failed
@@ -272,6 +275,10 @@ def _topic_response(key: TopicKey, partitions: list[PartitionData]) -> Fetchable
     if isinstance(key, str):
         return FetchableTopicResponse(topic=key, partitions=partitions)
     return FetchableTopicResponse(topic_id=key, partitions=partitions)
+
+
+def _is_old(log: PartitionLog, offset: int) -> bool:
+    return log.config.remote_storage_enable and offset < log.local_start_offset
 
 
 def _divergence(log: PartitionLog, asked: FetchPartition) -> PartitionData | None:

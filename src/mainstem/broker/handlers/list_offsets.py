@@ -91,11 +91,12 @@ async def _look_up(node: Node, log: PartitionLog, timestamp: int, isolation_leve
     end = log.last_stable_offset if isolation_level else log.high_watermark
     if timestamp == _LATEST:
         return end, -1, log.leader_epoch
-    local_start = log.local_start_offset
-    if timestamp == _EARLIEST or (timestamp == _EARLIEST_LOCAL and local_start == log.log_start_offset):
+    if timestamp == _EARLIEST:
         return log.log_start_offset, -1, log.log_start_epoch
     if timestamp == _EARLIEST_LOCAL:
-        return local_start, -1, log.epoch_of(local_start)
+        local_start = log.local_start_offset
+        is_all = local_start == log.log_start_offset
+        return local_start, -1, log.log_start_epoch if is_all else log.epoch_of(local_start)
     if timestamp in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
         return _tiered(log, timestamp)
     found = await _search(node, log, timestamp)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final, NamedTuple, Protocol
@@ -105,12 +105,19 @@ class RemoteSegment:
         found = json.loads(body)
         return cls(found["url"], found["topic_id"], tuple(StoredPiece(*piece) for piece in found["pieces"]))
 
-    def is_copy_of(self, file: ReadableFile, size_bytes: int) -> bool:
-        """Whether a local file has exactly these bytes, and has any. Reads all of it: for a thread."""
+    def is_copy_of(self, file: ReadableFile, size_bytes: int, step: Callable[[], None] = lambda: None) -> bool:
+        """Whether a local file has exactly these bytes, and has any. Reads all of it: for a thread.
+
+        ``step`` is called after each piece.
+        """
         ends = [0, *(piece.end for piece in self.pieces)]
         if not size_bytes or ends[-1] != size_bytes or [piece.start for piece in self.pieces] != ends[:-1]:
             return False
-        return all(_crc_of(file, piece) == piece.crc for piece in self.pieces)
+        for piece in self.pieces:
+            if _crc_of(file, piece) != piece.crc:
+                return False
+            step()
+        return True
 
 
 def _crc_of(file: ReadableFile, piece: StoredPiece) -> int:

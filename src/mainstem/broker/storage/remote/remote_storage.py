@@ -6,24 +6,24 @@ has asked the store for it and has compared all bytes (``segment_release``).
 
 A read that needs pieces raises ``PiecesMissingError``. They are loaded in threads, a few at a time, and the partition's
 watchers are woken, as by an append. Two readers of one piece share its load. With it comes the piece after it. A load
-that has failed several times is an error of one reader, and begun again by the next.
+that has failed is an error of all its readers; after ``_FAILURE_S`` a reader begins it again. A store that does not
+answer fails the loads that wait for it, too.
 
-Concurrency: on the event loop; files and the store are read in daemon threads, so that a store which hangs holds up
-neither other work nor the end of the process.
+Concurrency: on the event loop; files and the store are read in daemon threads (``store_threads``), so that a store
+which hangs holds up neither other work nor the end of the process.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from mainstem.broker.storage.remote.segment_release import IndexFilesError, SegmentRelease
+from mainstem.broker.storage.remote.store_threads import Progress, StoreThreads
 from mainstem.clock import Clock
 from mainstem.durable_files import TEMPORARY, replace_file
 from mainstem.errors import MainstemError, StorageError, UnavailableError
@@ -46,8 +46,14 @@ _LOADS_MAX: Final = 256
 """Loads that wait or run: a further read is answered without records, and its client asks again."""
 _TRIES: Final = 64
 _PAUSES_S: Final = (0.1, 0.3, 1.0)
-_FAILURE_S: Final = 30.0
-"""An older failure that no reader has asked for is forgotten."""
+_TRY_AGAIN_S: Final = 5.0
+"""A try that took longer is the last one: the store is not only busy for a moment."""
+_FAILURE_S: Final = 2.0
+"""How long a failure is that of each reader, before a load is begun again."""
+_WAKE_S: Final = 0.02
+"""A partition's watchers are woken at most so often: each reads again, however many loads have ended."""
+_LOAD_S: Final = 45.0
+"""The longest time without a step; above what the clients of stores wait themselves."""
 _Found = TypeVar("_Found")
 _Key: TypeAlias = StoredPiece | PurePath
 """A load's: a piece, or the whole file of a segment."""
@@ -79,6 +85,11 @@ class RemoteStorage:
         self._slots = asyncio.Semaphore(_LOADS_AT_ONCE)
         self._loads: dict[_Key, _Load] = {}
         self._failures: dict[_Key, tuple[MainstemError, float]] = {}
+        self._store_failure: tuple[UnavailableError, float] | None = None
+        self._threads = StoreThreads()
+        self._to_wake: set[PartitionLog] = set()
+        self._woken_s = 0.0
+        self._next_wake: asyncio.TimerHandle | None = None
         self._listed: bytes | None = None
         self._warned: dict[TopicPartition, str] = {}
         self.pieces = pieces
@@ -113,11 +124,11 @@ class RemoteStorage:
         raise UnavailableError("too many reads of old records wait for the store of the backup: try again")
 
     def _failure_of(self, missing: PiecesMissingError) -> MainstemError | None:
-        """Why a load of one of the pieces has failed just now; each failure is returned once."""
+        """Why a load of one of the pieces has failed just now."""
         now_s = self._clock.monotonic_s()
         keys: tuple[_Key, ...] = (missing.path, *missing.pieces)
         for key in keys:
-            failed = self._failures.pop(key, None)
+            failed = self._failures.get(key)
             if failed is not None and now_s - failed[1] <= _FAILURE_S:
                 return failed[0]
         return None
@@ -134,8 +145,14 @@ class RemoteStorage:
         self, missing: PiecesMissingError, piece: StoredPiece, log: PartitionLog, *, is_ahead: bool = False
     ) -> _Load | None:
         assert self.pieces is not None, "without it a read says so itself"
-        load = partial(self.pieces.load, missing.stored.url, piece, is_ahead=is_ahead)
-        return self._begin(piece, log, partial(_in_thread, load), is_ahead=is_ahead)
+        pieces = self.pieces
+
+        async def load() -> None:
+            progress = Progress(_LOAD_S)
+            url, step = missing.stored.url, progress.step
+            await self._threads.run(partial(pieces.load, url, piece, step, is_ahead=is_ahead), progress)
+
+        return self._begin(piece, log, load, is_ahead=is_ahead)
 
     def _begin(
         self, key: _Key, log: PartitionLog, load: Callable[[], Awaitable[None]], *, is_ahead: bool = False
@@ -153,20 +170,44 @@ class RemoteStorage:
         except Exception as error:  # noqa: BLE001 - readers get any error
             self._failed(key, log, error, is_ahead=is_ahead)
         finally:
-            logs = self._loads.pop(key).logs
+            self._to_wake |= self._loads.pop(key).logs
+        if self._clock.monotonic_s() - self._woken_s >= _WAKE_S:
+            self._wake_all()
+        elif self._next_wake is None:
+            self._next_wake = asyncio.get_running_loop().call_later(_WAKE_S, self._wake_all)
+
+    def _wake_all(self) -> None:
+        if self._next_wake is not None:
+            self._next_wake.cancel()
+            self._next_wake = None
+        logs, self._to_wake = self._to_wake, set()
+        self._woken_s = self._clock.monotonic_s()
         for each in logs:
             self._wake(each)
 
     async def _try(self, load: Callable[[], Awaitable[None]]) -> None:
         """Load; a store that does not answer is asked again before readers get its error."""
-        for pause_s in _PAUSES_S:
-            with suppress(UnavailableError):
-                async with self._slots:
+        for pause_s in (*_PAUSES_S, None):
+            async with self._slots:
+                self._require_answering()
+                begun_s = self._clock.monotonic_s()
+                try:
                     await load()
-                return
+                    return
+                except UnavailableError as error:
+                    now_s = self._clock.monotonic_s()
+                    if now_s - begun_s > _TRY_AGAIN_S:
+                        self._store_failure = error, now_s
+                        raise
+                    if pause_s is None:
+                        raise
             await asyncio.sleep(pause_s)
-        async with self._slots:
-            await load()
+
+    def _require_answering(self) -> None:
+        """Raise what a silent store has just failed with: the loads that wait for it do not ask it one by one."""
+        failed = self._store_failure
+        if failed is not None and self._clock.monotonic_s() - failed[1] <= _FAILURE_S:
+            raise failed[0]
 
     def _failed(self, key: _Key, log: PartitionLog, error: Exception, *, is_ahead: bool) -> None:
         failure = StorageError(f"old records of {log.topic_partition} cannot be read from the store: {error}")
@@ -184,13 +225,17 @@ class RemoteStorage:
         """Write the file of a segment again: an index is lost, and is then built from it."""
         assert self.pieces is not None, "without it a read says so itself"
         disk = self._log.directory.disk
-        source = await _in_thread(partial(_write_whole, disk, path, self.pieces, stored))
+        progress = Progress(_LOAD_S)
+        work = partial(_write_whole, disk, path, self.pieces, stored, progress.step)
+        source = await self._threads.run(work, progress)
         if not log.cleaning.come_back(path, source):
-            await _in_thread(partial(disk.remove, source))
+            await self._threads.run(partial(disk.remove, source))
 
     async def stop(self) -> None:
         """Let nothing be loaded any more."""
         tasks = [load.task for load in self._loads.values()]
+        if self._next_wake is not None:
+            self._next_wake.cancel()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -214,6 +259,9 @@ class RemoteStorage:
                 if log is not None and self.pieces is not None:
                     await self._release(log, self.pieces)
                     self._warned.pop(topic_partition, None)
+            except UnavailableError as error:  # it is the same for all others
+                self._warn(topic_partition, str(error))
+                return
             except MainstemError as error:
                 self._warn(topic_partition, str(error))
             await asyncio.sleep(0)
@@ -233,7 +281,7 @@ class RemoteStorage:
         data = "".join(f"{partition_directory(each)}\n" for each in partitions).encode()
         if data != self._listed:
             path, disk = self._log.directory.path / REMOTE_PARTITIONS, self._log.directory.disk
-            await _in_thread(partial(_write_changed, disk, path, data))
+            await self._threads.run(partial(_write_changed, disk, path, data))
         self._listed = data
 
     async def _opened(self, topic_partition: TopicPartition) -> PartitionLog | None:
@@ -241,14 +289,14 @@ class RemoteStorage:
         directory = self._log.directory
         if topic_partition in directory.waiting:
             path = directory.path / partition_directory(topic_partition)
-            bases = await _in_thread(partial(list_offsets, directory.disk, path, LOG))
+            bases = await self._threads.run(partial(list_offsets, directory.disk, path, LOG))
             if len(bases) > 1 and topic_partition in directory.waiting:
                 return directory.get(topic_partition)
         return directory.partitions.get(topic_partition)
 
     async def _release(self, log: PartitionLog, pieces: RemotePieces) -> None:
         directory = self._log.directory
-        for segment in list(log.cleaning.releasable(self._clock.time_ms())):
+        while (segment := next(log.cleaning.releasable(self._clock.time_ms()), None)) is not None:
             end_offset = log.cleaning.end_of(segment)
             if end_offset is None or not directory.disk.exists(segment.path(REMOTE)):
                 return  # the backup has not come to it
@@ -271,7 +319,8 @@ class RemoteStorage:
     ) -> bool:
         """Whether the segment has left the disk. Raises what ``SegmentRelease.run`` does."""
         try:
-            snapshot = await _in_thread(lambda: release.run(pieces.store))
+            progress = Progress(_LOAD_S)
+            snapshot = await self._threads.run(lambda: release.run(pieces.store, progress.step), progress)
         except IndexFilesError:
             segment.unload_indexes()
             segment.indexes()  # they are built again, and written, for the next round
@@ -281,7 +330,7 @@ class RemoteStorage:
         if file is None:
             return False
         self.released_bytes += size_bytes
-        await _in_thread(partial(self._log.directory.disk.remove, file))
+        await self._threads.run(partial(self._log.directory.disk.remove, file))
         return True
 
 
@@ -290,14 +339,16 @@ def _write_changed(disk: Disk, path: PurePath, data: bytes) -> None:
         replace_file(disk, path, data)
 
 
-def _write_whole(disk: Disk, path: PurePath, pieces: RemotePieces, stored: RemoteSegment) -> PurePath:
+def _write_whole(
+    disk: Disk, path: PurePath, pieces: RemotePieces, stored: RemoteSegment, step: Callable[[], None]
+) -> PurePath:
     """Write all bytes of a segment beside its place, durably."""
     target = path.with_name(path.name + TEMPORARY)
     disk.remove(target)
     file = disk.create(target)
     try:
         for piece in stored.pieces:
-            file.write(piece.start, [pieces.fetch(stored.url, piece)])
+            file.write(piece.start, [pieces.fetch(stored.url, piece, step)])
         file.sync()
     except BaseException:
         disk.remove(target)
@@ -306,30 +357,3 @@ def _write_whole(disk: Disk, path: PurePath, pieces: RemotePieces, stored: Remot
         file.close()
     disk.sync_directory(path.parent)
     return target
-
-
-async def _in_thread(work: Callable[[], _Found]) -> _Found:
-    """The result of ``work``, done in a thread that does not keep the process from its end."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[_Found] = loop.create_future()
-
-    def run() -> None:
-        try:
-            end = partial(_set_result, done, work())
-        except BaseException as error:  # noqa: BLE001 - raised where it is awaited
-            end = partial(_set_exception, done, error)
-        with suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(end)
-
-    threading.Thread(target=run, name="remote segments", daemon=True).start()
-    return await done
-
-
-def _set_result(done: asyncio.Future[_Found], result: _Found) -> None:
-    if not done.done():
-        done.set_result(result)
-
-
-def _set_exception(done: asyncio.Future[_Found], error: BaseException) -> None:
-    if not done.done():
-        done.set_exception(error)

@@ -12,6 +12,7 @@ Concurrency: ``run`` is for a thread; it reads files that do not change any more
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
@@ -58,24 +59,26 @@ class SegmentRelease(NamedTuple):
     last_snapshot: int
     interval_bytes: int
 
-    def run(self, store: ObjectStore) -> int:
-        """Check and sync; the offset of the snapshot that has to be kept.
+    def run(self, store: ObjectStore, step: Callable[[], None] = lambda: None) -> int:
+        """Check and sync; the offset of the snapshot that has to be kept. What is cheap comes first.
 
         Raises StorageError and what the store raises when the file has to stay for now.
         """
         stored = read_remote(self.disk, self._path(REMOTE))
         if stored is None:
             raise StorageError(f"{self._path(REMOTE)} is gone")
+        snapshot = self._snapshot()
         self._require_own(store, stored)
         file = self.disk.open(self._path(LOG))
         try:
             size_bytes = file.size_bytes()
-            if not stored.is_copy_of(file, size_bytes):
+            self._require_stored(store, stored, file, step)
+            if not stored.is_copy_of(file, size_bytes, step):
                 raise StorageError(f"{self._path(LOG)} has other bytes than {stored.url} holds of it")
-            self._require_whole(file, size_bytes)
-            snapshot = self._snapshot()
+            self._require_whole(file, size_bytes, step)
             self._sync(snapshot)
-            self._require_stored(store, stored, file)
+            step()
+            self._require_own(store, stored)  # reading the file took some time
         finally:
             file.close()
         return snapshot
@@ -101,11 +104,11 @@ class SegmentRelease(NamedTuple):
         if source != (own.get("cluster.id"), own.get("directory.id", "")) or writer not in writers:
             raise StorageError(f"{store.url} holds the backup of another log, or another copy of this one has taken it")
 
-    def _require_whole(self, file: DiskFile, size_bytes: int) -> None:
+    def _require_whole(self, file: DiskFile, size_bytes: int, step: Callable[[], None]) -> None:
         """The file has no damage, and its index files on the disk are of all of it."""
         try:
             for _ in walk_verified(file, Start(0, self.base_offset), size_bytes):
-                pass
+                step()
         except CorruptBatchError as error:
             raise StorageError(f"{self._path(LOG)} is damaged: {error}") from error
         seal = read_seal(self.disk, self.directory, self.base_offset)
@@ -129,9 +132,12 @@ class SegmentRelease(NamedTuple):
             sync_file(self.disk, path)
         self.disk.sync_directory(self.directory)
 
-    def _require_stored(self, store: ObjectStore, stored: RemoteSegment, file: DiskFile) -> None:
+    def _require_stored(
+        self, store: ObjectStore, stored: RemoteSegment, file: DiskFile, step: Callable[[], None]
+    ) -> None:
         """Each piece is in the store to its last byte."""
         for piece in stored.pieces:
+            step()
             found = store.get_range(piece.object_name, piece.object_offset + piece.size_bytes - 1, 1)
             if found != bytes(file.read(piece.end - 1, 1)):
                 raise StorageError(f"{store.url}/{piece.object_name} does not hold all of its bytes")

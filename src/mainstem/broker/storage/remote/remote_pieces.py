@@ -83,7 +83,7 @@ class RemotePieces:
     ) -> None:
         """Take a piece from the store, unless it is here. Raises StorageError, and what the store raises.
 
-        One that is loaded ``is_ahead`` of its readers takes the room of pieces that nobody uses, and no other.
+        One that is loaded ``is_ahead`` of its readers takes the room of pieces that are not in use, and no other.
         """
         if self.find(piece) is not None or (is_ahead and not self._may_take_room(piece)):
             return

@@ -3,4 +3,5 @@
 * ``remote_storage``: they leave the disk, and are loaded for readers
 * ``segment_release``: checks the store and the file before a segment leaves the disk
 * ``remote_pieces``: the cache of what was read from the store
+* ``store_threads``: work for the store in threads, which is given up when it does not go on
 """

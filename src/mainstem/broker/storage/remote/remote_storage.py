@@ -23,7 +23,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from mainstem.broker.storage.remote.segment_release import IndexFilesError, SegmentRelease
-from mainstem.broker.storage.remote.store_threads import Progress, StoreThreads
+from mainstem.broker.storage.remote.store_threads import WorkProgress, StoreThreads
 from mainstem.clock import Clock
 from mainstem.durable_files import TEMPORARY, replace_file
 from mainstem.errors import MainstemError, StorageError, UnavailableError
@@ -148,7 +148,7 @@ class RemoteStorage:
         pieces = self.pieces
 
         async def load() -> None:
-            progress = Progress(_LOAD_S)
+            progress = WorkProgress(_LOAD_S)
             url, step = missing.stored.url, progress.step
             await self._threads.run(partial(pieces.load, url, piece, step, is_ahead=is_ahead), progress)
 
@@ -225,7 +225,7 @@ class RemoteStorage:
         """Write the file of a segment again: an index is lost, and is then built from it."""
         assert self.pieces is not None, "without it a read says so itself"
         disk = self._log.directory.disk
-        progress = Progress(_LOAD_S)
+        progress = WorkProgress(_LOAD_S)
         work = partial(_write_whole, disk, path, self.pieces, stored, progress.step)
         source = await self._threads.run(work, progress)
         if not log.cleaning.come_back(path, source):
@@ -319,7 +319,7 @@ class RemoteStorage:
     ) -> bool:
         """Whether the segment has left the disk. Raises what ``SegmentRelease.run`` does."""
         try:
-            progress = Progress(_LOAD_S)
+            progress = WorkProgress(_LOAD_S)
             snapshot = await self._threads.run(lambda: release.run(pieces.store, progress.step), progress)
         except IndexFilesError:
             segment.unload_indexes()

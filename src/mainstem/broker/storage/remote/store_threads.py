@@ -4,7 +4,7 @@ A request to a store may hang for ever, and a thread cannot be ended. So its wor
 what it does later counts for nothing. ``_HANGING_MAX`` such threads are allowed; then all work for the store is refused
 until one of them ends.
 
-Concurrency: on the event loop; ``Progress`` is shared with one thread.
+Concurrency: on the event loop; ``WorkProgress`` is shared with one thread.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HANGING_MAX: Final = 16
 _Found = TypeVar("_Found")
 
 
-class Progress:
+class WorkProgress:
     """When work has gone on last. It is given up after ``within_s`` without a step."""
 
     def __init__(self, within_s: float) -> None:
@@ -46,7 +46,7 @@ class StoreThreads:
     def __init__(self) -> None:
         self._hanging: set[threading.Thread] = set()
 
-    async def run(self, work: Callable[[], _Found], progress: Progress | None = None) -> _Found:
+    async def run(self, work: Callable[[], _Found], progress: WorkProgress | None = None) -> _Found:
         """The result of ``work``; with a ``progress`` it is work for the store.
 
         Raises the error of the work, and UnavailableError when it does not go on.

@@ -23,7 +23,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from mainstem.broker.storage.remote.segment_release import IndexFilesError, SegmentRelease
-from mainstem.broker.storage.remote.store_threads import WorkProgress, StoreThreads
+from mainstem.broker.storage.remote.store_threads import StoreThreads, WorkProgress
 from mainstem.clock import Clock
 from mainstem.durable_files import TEMPORARY, replace_file
 from mainstem.errors import MainstemError, StorageError, UnavailableError

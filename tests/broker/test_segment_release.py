@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from mainstem.broker.storage.remote.segment_release import SegmentRelease
+from mainstem.broker.storage.remote.segment_release import ProducersUnknownError, SegmentRelease
 from mainstem.durable_files import replace_file
 from mainstem.errors import MainstemError
 from mainstem.log.files.names import (
@@ -27,6 +27,7 @@ from mainstem.log.files.small_files import read_file
 from mainstem.log.node.directory import LogDirectory
 from mainstem.log.node.retention import Retention
 from mainstem.log.partition.checkpoints import decode_properties, encode_uuid
+from mainstem.log.partition.config import LogConfig
 from mainstem.log.segments.remote_segment import (
     BACKUP_ROOT,
     BACKUP_WRITERS,
@@ -136,10 +137,11 @@ def release(node: Node, store: Store, segment: Segment) -> None:
     log = node.log
     end_offset = log.cleaning.end_of(segment)
     assert end_offset is not None
-    last_snapshot = min(checkpointed_offset(node), log.recovery_point)
-    known = (segment.base_offset, end_offset, log.topic_id, 0, last_snapshot, log.config.index_interval_bytes)
-    snapshot = SegmentRelease(node.disk, DATA, DIRECTORY, *known).run(store)  # type: ignore[arg-type]
-    file = log.cleaning.release(segment, snapshot)
+    durable = min(checkpointed_offset(node), log.recovery_point)
+    places = (segment.base_offset, end_offset, log.topic_id, 0, log.cleaning.local_start_after(segment), durable)
+    known = (*places, log.config.index_interval_bytes, segment.previous is None)
+    SegmentRelease(node.disk, DATA, DIRECTORY, *known).run(store)  # type: ignore[arg-type]
+    file = log.cleaning.release(segment)
     assert file is not None
     node.disk.remove(file)
 
@@ -230,6 +232,115 @@ def test_producers_and_transactions_outlast_a_power_cut(seed: int) -> None:
     found = loading(store, lambda: list(read_committed(node.log)))
     assert b"open" in found
     assert b"to be aborted" not in found
+
+
+SMALL = {"segment_bytes": "400", "retention_ms": "-1", "local_retention_bytes": "0"}
+ENDS: dict[str, Callable[[Node], None]] = {
+    "clean": lambda node: node.directory.close(),
+    "kill": lambda node: node.faulty.kill(),
+    "power cut": lambda node: node.faulty.power_cut(),
+}
+
+
+def old_producers(*, tiered: bool = True) -> tuple[Node, Store]:
+    """A producer, and a transaction that stays open, whose records are in the first of several segments.
+
+    What follows was checkpointed more often than snapshots are kept, as in idle seconds.
+    """
+    node = Node(remote_storage_enable=str(tiered).lower(), **SMALL)
+    node.log.append(sent_by(3, 0, b"p" * 40))
+    node.log.append(in_transaction(8, 0, b"uncommitted"))
+    for n in range(4):
+        node.commit(b"%d" % n * 90)
+    node.directory.write_checkpoints()
+    store = Store(node)
+    node.directory._context.remote = store
+    for n in range(3):
+        node.commit(b"small %d" % n)
+        node.log.write_recovery_checkpoint()
+        node.directory.write_checkpoints()
+    return node, store
+
+
+def require_old_producers(node: Node, store: Store) -> None:
+    """A repeat is recognised, and readers of committed records wait for the open transaction."""
+    assert {each.producer_id for each in node.log.producers()} == {3, 8}
+    assert node.log.append(sent_by(3, 0, b"p" * 40)).duplicate
+    assert node.log.last_stable_offset == 1
+    assert loading(store, lambda: list(read_committed(node.log))) == [b"p" * 40]
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_producers_of_released_segments_outlast_each_start(end: str) -> None:
+    node, store = old_producers()
+    release_all(node, store)
+    assert local(node) == [5]
+    for n in range(3):
+        start(node, store, lambda: ENDS[end](node))
+        require_old_producers(node, store)
+        node.commit(b"%d" % n * 300)
+    end_transaction(node.log, 8, commit=False)
+    node.log.flush()
+    assert b"uncommitted" not in loading(store, lambda: list(read_committed(node.log)))
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_producers_are_kept_where_a_topic_becomes_tiered_later(end: str) -> None:
+    node, store = old_producers(tiered=False)
+    start(node, store, node.directory.close)
+    node.configs["remote.storage.enable"] = "true"
+    node.log.update_config(LogConfig.of(node.configs))
+    assert not any(offset_file(base, SNAPSHOT) in {path.name for path in node.files(SNAPSHOT)} for base in local(node))
+    release_all(node, store)
+    assert local(node) == [5]
+    for _ in range(2):
+        start(node, store, lambda: ENDS[end](node))
+        require_old_producers(node, store)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_transaction_stays_open_where_no_snapshot_is_left(end: str, caplog: pytest.LogCaptureFixture) -> None:
+    node, store = old_producers()
+    release_all(node, store)
+    node.directory.close()
+    for path in node.files(SNAPSHOT):
+        node.disk.remove(path)
+    start(node, store, lambda: None)
+    assert "is lost or damaged: it has the producers of the records before" in caplog.text
+    for _ in range(2):
+        assert loading(store, lambda: list(read_committed(node.log))) == [b"p" * 40]
+        start(node, store, lambda: ENDS[end](node))
+    end_transaction(node.log, 8, commit=False)
+    node.log.flush()
+    assert b"uncommitted" not in loading(store, lambda: list(read_committed(node.log)))
+
+
+def test_a_transaction_stays_open_where_its_seal_is_lost_too(caplog: pytest.LogCaptureFixture) -> None:
+    node, store = old_producers()
+    release_all(node, store)
+    node.directory.close()
+    for path in (*node.files(SNAPSHOT), DIRECTORY / offset_file(3, SEAL)):
+        node.disk.remove(path)
+    start(node, store, lambda: None)
+    assert "those that were open before hold the last stable offset" in caplog.text
+    assert node.log.last_stable_offset == 1
+
+
+def test_a_segment_without_a_snapshot_waits_for_a_later_one() -> None:
+    node, store = hourly()
+    first, second, third, *_ = releasable(node)
+    for segment in (first, second, third):
+        store.back_up(node, segment)
+    release(node, store, first)
+    for base in (1, 2):
+        node.disk.remove(DIRECTORY / offset_file(base, SNAPSHOT))
+    with pytest.raises(ProducersUnknownError, match="no snapshot of the producers at offset 2"):
+        release(node, store, second)
+    release(node, store, third)
+    release(node, store, second)
+    assert local(node) == [3, 4, 5]
+    start(node, store, node.faulty.power_cut)
+    assert offsets(node, store) == list(range(6))
 
 
 @pytest.mark.parametrize("lost", [SNAPSHOT, NODE_CHECKPOINT, LEADER_EPOCH_CHECKPOINT, OFFSET_INDEX])

@@ -23,7 +23,6 @@ from mainstem.errors import CorruptBatchError
 from mainstem.log.cleaning.compaction_job import SWAP, CleanedSegment, CompactionJob, LastOfProducer, SegmentFile
 from mainstem.log.cleaning.swap import Swap
 from mainstem.log.files.names import DELETED, LOG, SNAPSHOT, offset_file
-from mainstem.log.files.small_files import list_offsets
 from mainstem.log.segments.segment import Segment, SegmentContext
 from mainstem.record.constants import HEADER_BYTES, INT64_MAX, NO_TIMESTAMP
 from mainstem.record.header import read_header
@@ -68,7 +67,7 @@ class Cleaning:
         self._may_go = may_go
         self._opened_at_ms = opened_at_ms
         self._dropped: list[Segment] = []
-        self._kept_snapshots: set[int] | None = None
+        self._leaving: list[Segment] = []  # dropped ones whose .log may still be there
         self.uncleanable: str | None = None
 
     # Retention
@@ -150,21 +149,25 @@ class Cleaning:
             return None
         return next((after.base_offset for each, after in pairwise(self._segments) if each is segment), None)
 
-    def release(self, segment: Segment, snapshot: int) -> PurePath | None:
+    def local_start_after(self, segment: Segment) -> int:
+        """Where the first local segment begins once this one has left the disk."""
+        return max(after.base_offset for each, after in pairwise(self._segments) if each.is_remote or each is segment)
+
+    def release(self, segment: Segment) -> PurePath | None:
         """Let a segment go on from the store; the file that may be removed. Raises StorageError.
 
-        A start replays what follows a snapshot of the producers: this ``snapshot``, which is durable, is kept from now
-        on. None when the segment is gone meanwhile, or must stay.
+        A start begins with the producers of where the first local segment begins: it needs a snapshot of exactly that
+        offset, which ``SegmentRelease`` has synced. None when the segment is gone meanwhile, or must stay.
         """
         if self.end_of(segment) is None:
             return None
-        if not self._context.disk.exists(self._log.directory / offset_file(snapshot, SNAPSHOT)):
+        snapshot = offset_file(self.local_start_after(segment), SNAPSHOT)
+        if not self._context.disk.exists(self._log.directory / snapshot):
             return None
         file = segment.path(LOG).with_name(segment.path(LOG).name + DELETED)
         self._context.disk.rename(segment.path(LOG), file)
         segment.close()
         segment.is_remote = True
-        self._kept_snapshots = {snapshot}
         return file
 
     def come_back(self, path: PurePath, source: PurePath) -> bool:
@@ -187,15 +190,14 @@ class Cleaning:
                 segment.release()
 
     def kept_snapshots(self) -> Collection[int]:
-        """The snapshots of producers that must stay, as what lies before them is not on the disk.
+        """The snapshots of a tiered topic's producers that must stay: of where each segment with a ``.log`` begins.
 
-        After a start it is not known which of them was synced: all that are there then.
+        What lies before such a segment may leave the disk, and then a start can begin nowhere else.
         """
-        if self._kept_snapshots is None:
-            if not any(segment.is_remote for segment in self._segments):
-                return ()
-            self._kept_snapshots = set(list_offsets(self._context.disk, self._log.directory, SNAPSHOT))
-        return self._kept_snapshots
+        if not self._log.config.remote_storage_enable:
+            return ()
+        self._leaving = [each for each in self._leaving if self._context.disk.exists(each.path(LOG))]
+        return {each.base_offset for each in (*self._segments, *self._leaving) if not each.is_remote}
 
     # Compaction
 
@@ -329,6 +331,7 @@ class Cleaning:
         for segment in self._segments.drop_before(min(offset, self._log.cleanable_end), self._may_go):
             segment.close()
             self._dropped.append(segment)
+            self._leaving.append(segment)
 
     def take_dropped(self) -> list[Segment]:
         """The segments whose files may be removed once the log start is durable; each is returned once."""

@@ -152,11 +152,12 @@ def write_snapshot(
     """Write the snapshot of ``state`` and remove those that no start will want. Raises StorageError.
 
     A start begins with the newest that is not past the recovery point; should that be spoiled, with the one before.
-    None is synced, except ``kept``: the records before those may have left the disk.
+    None is synced. Those of ``kept`` offsets are not removed, nor written twice: the records before them may have left
+    the disk, and one of them is synced then.
     """
-    data = encode_snapshot(state, topic_id, partition)
-    if state.end_offset not in kept:
-        replace_file(disk, directory / offset_file(state.end_offset, SNAPSHOT), data, sync=False)
+    path = directory / offset_file(state.end_offset, SNAPSHOT)
+    if state.end_offset not in kept or not disk.exists(path):
+        replace_file(disk, path, encode_snapshot(state, topic_id, partition), sync=False)
     durable = [offset for offset in list_offsets(disk, directory, SNAPSHOT) if offset <= recovery_point]
     for offset in durable[:-_SNAPSHOTS_KEPT]:
         if offset not in kept:

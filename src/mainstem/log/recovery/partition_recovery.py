@@ -19,9 +19,10 @@ one was durable when its file left the disk, so the recovery point is not before
 there come from its seal. Nothing is read from the store.
 
 *Producer state* and open transactions come from the newest snapshot that is not past the start of step 2; every batch
-walked after that updates them. Skipped damage may contain markers: the state of transactions after it comes from the
-segment's seal and its transaction index. If these are lost, too, a transaction may stay open without a marker: an error
-in the process's log names it.
+walked after that updates them. Where the local segments follow remote ones, there is one of exactly their beginning
+(``local_start``). Skipped damage may contain markers: the state of transactions after it comes from the segment's seal
+and its transaction index. If these are lost, too, a transaction may stay open without a marker: an error in the
+process's log names it.
 
 Concurrency: one call, in the thread that will own the partition log.
 """
@@ -46,7 +47,6 @@ from mainstem.log.files.names import (
     LOG,
     PARTITION_METADATA,
     REMOTE,
-    SEAL,
     SEGMENT_SUFFIXES,
     SIDECAR_SUFFIXES,
     parse_offset_file,
@@ -61,8 +61,9 @@ from mainstem.log.partition.config import LogConfig
 from mainstem.log.partition.leader_epochs import EpochEntry, LeaderEpochs
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.partition.partition_reads import PartitionState
-from mainstem.log.partition.producer_snapshot import find_snapshot, read_newest_snapshot
+from mainstem.log.partition.producer_snapshot import read_newest_snapshot
 from mainstem.log.partition.producer_state import ProducerState
+from mainstem.log.recovery.local_start import open_at, producers_without_snapshot, write_base_snapshot
 from mainstem.log.recovery.remote_bases import remote_bases
 from mainstem.log.recovery.truncated_tail import keep_tail, keep_whole, proven_end_after
 from mainstem.log.segments.batch_scan import walk_verified
@@ -161,7 +162,9 @@ class _Recovery:
             self._segments = [self._new_segment(self._recovery_point)]
             self._disk.sync_directory(self._directory)
         link(self._segments)
-        self._find_open_at_local_start()
+        if self._stored:
+            known = (self._segments[0], self._name, self._topic_id)
+            self._open_at_local_start = open_at(self._disk, self._stored, *known)
         trusted = self._first_suspect()
         kept_end, log_end = self._recover_from(trusted)
         self._report_doubtful()
@@ -210,28 +213,6 @@ class _Recovery:
         self._stored, self._segments = segments[:count], segments[count:]
         if self._stored and not self._segments:
             raise StorageError(f"{segments[-1].path(LOG)} is gone, and it was the newest segment of {self._name}")
-
-    def _find_open_at_local_start(self) -> None:
-        """Find the transactions that are open where the local segments begin."""
-        if not self._stored:
-            return
-        last, first = self._stored[-1], self._segments[0]
-        seal = read_seal(self._disk, self._directory, last.base_offset)
-        if seal is not None:
-            self._open_at_local_start = OpenTransactions(seal.open_transactions)
-            first.previous = last
-            return
-        partition, at = self._name.partition, (first.base_offset, first.base_offset)
-        state = find_snapshot(self._disk, self._directory, at, self._topic_id, partition)
-        if state is not None:
-            self._open_at_local_start = state.open_transactions.copy()
-        else:
-            _LOG.error(
-                "%s: %s is lost: a transaction that was open at offset %d counts from its first record after it",
-                self._name,
-                last.path(SEAL),
-                first.base_offset,
-            )
 
     def _segment(self, base_offset: int) -> Segment:
         return Segment(self._context, self._directory, base_offset, self._interval_bytes)
@@ -285,6 +266,7 @@ class _Recovery:
             segment.adopt_indexes(indexes)
             self._write_seal(segment, indexes.end_offset, last=True)
             slot, is_damaged = slot + 1, False
+            self._maybe_write_snapshot(self._segments[slot])
             indexes = self._new_indexes(self._segments[slot].base_offset)
         if is_damaged:
             return indexes.end_offset, self._resume_after(segment, indexes)
@@ -297,10 +279,11 @@ class _Recovery:
         partition, end = self._name.partition, indexes.end
         offsets = (self._segments[0].base_offset, end.offset_min)
         state = read_newest_snapshot(self._disk, self._directory, offsets, self._topic_id, partition)
-        if state is None:
-            begin = self._segments[0].base_offset if self._stored else self._last_known.log_start_offset
-            state = ProducerState((), min(begin, end.offset_min))
-            state.restore_transactions(self._open_at_local_start)
+        if state is None and self._stored:
+            known = (self._segments[0], self._open_at_local_start, self._name, self._topic_id)
+            state = producers_without_snapshot(self._disk, *known)
+        elif state is None:
+            state = ProducerState((), min(self._last_known.log_start_offset, end.offset_min))
         self._producers = state
         start = self._producers.end_offset
         reached = [each for each, segment in enumerate(self._segments[: slot + 1]) if segment.base_offset <= start]
@@ -464,6 +447,7 @@ class _Recovery:
         segment.adopt_indexes(indexes)
         self._write_seal(segment, resume, last=True, sync=True)
         self._append_segment(new)
+        self._maybe_write_snapshot(new)
         new.activate(self._new_indexes(resume))
 
     def _forget_remote(self, *segments: Segment) -> None:
@@ -487,7 +471,13 @@ class _Recovery:
         segment.adopt_indexes(indexes, lost_until=self._recovery_point)
         self._write_seal(segment, resume, last=True, sync=True)
         self._append_segment(new)
+        self._maybe_write_snapshot(new)
         return resume
+
+    def _maybe_write_snapshot(self, segment: Segment) -> None:
+        """Write the producers of where a segment of a tiered topic begins: all before it was walked."""
+        if self._has_remote:
+            write_base_snapshot(self._disk, segment, self._producers, self._name, self._topic_id)
 
     def _append_segment(self, new: Segment) -> None:
         new.previous = self._segments[-1]

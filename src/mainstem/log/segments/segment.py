@@ -69,6 +69,15 @@ class SegmentContext:
         self.remote: LoadedPieces | None = None
 
 
+def read_marker(file: DiskFile, file_position: int, header: BatchHeader) -> EndMarker | None:
+    """The transaction that the verified control batch at this position ends, if it does."""
+    try:
+        return read_end_marker(file.read(file_position, header.size_bytes))
+    except CorruptBatchError as error:  # whole, but its writer wrote no sense: it ends nothing
+        _LOG.warning("%s: %s", file.path, error)
+        return None
+
+
 class BatchPlace(NamedTuple):
     """The place of a batch in its segment, and its marker, if it is a proven transaction marker."""
 
@@ -294,13 +303,7 @@ class Segment:
 
     def marker_at(self, file_position: int, header: BatchHeader) -> EndMarker | None:
         """The transaction that the verified batch at this position ends, if it is a transaction marker."""
-        if not header.is_control:
-            return None
-        try:
-            return read_end_marker(self.file().read(file_position, header.size_bytes))
-        except CorruptBatchError as error:  # whole, but its writer wrote no sense: it ends nothing
-            _LOG.warning("%s: %s", self.path(LOG), error)
-            return None
+        return read_marker(self.file(), file_position, header) if header.is_control else None
 
     def read_indexes(self) -> SegmentIndexes:
         """The indexes as far as their files vouch for them: all, a part, or empty ones."""

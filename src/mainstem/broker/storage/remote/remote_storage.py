@@ -17,12 +17,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
-from mainstem.broker.storage.remote.segment_release import IndexFilesError, SegmentRelease
+from mainstem.broker.storage.remote.segment_release import (
+    IndexFilesError,
+    ProducersUnknownError,
+    SegmentRelease,
+)
 from mainstem.broker.storage.remote.store_threads import StoreThreads, WorkProgress
 from mainstem.clock import Clock
 from mainstem.durable_files import TEMPORARY, replace_file
@@ -296,10 +300,11 @@ class RemoteStorage:
 
     async def _release(self, log: PartitionLog, pieces: RemotePieces) -> None:
         directory = self._log.directory
-        while (segment := next(log.cleaning.releasable(self._clock.time_ms()), None)) is not None:
+        unknown: dict[Segment, ProducersUnknownError] = {}
+        while (segment := self._next(log, unknown)) is not None:
             end_offset = log.cleaning.end_of(segment)
             if end_offset is None or not directory.disk.exists(segment.path(REMOTE)):
-                return  # the backup has not come to it
+                break  # the backup has not come to it
             release = SegmentRelease(
                 directory.disk,
                 directory.path,
@@ -308,11 +313,21 @@ class RemoteStorage:
                 end_offset,
                 log.topic_id,
                 log.topic_partition.partition,
+                log.cleaning.local_start_after(segment),
                 min(directory.checkpoints.recovery_point_of(log.topic_partition, log.topic_id), log.recovery_point),
                 log.config.index_interval_bytes,
+                segment.previous is None,
             )
-            if not await self._release_one(log, segment, release, pieces):
-                return
+            try:
+                if not await self._release_one(log, segment, release, pieces):
+                    break
+            except ProducersUnknownError as error:  # it can go once a later one has gone
+                unknown[segment] = error
+        if unknown:
+            raise next(iter(unknown.values()))
+
+    def _next(self, log: PartitionLog, unknown: Collection[Segment]) -> Segment | None:
+        return next((each for each in log.cleaning.releasable(self._clock.time_ms()) if each not in unknown), None)
 
     async def _release_one(
         self, log: PartitionLog, segment: Segment, release: SegmentRelease, pieces: RemotePieces
@@ -320,13 +335,13 @@ class RemoteStorage:
         """Whether the segment has left the disk. Raises what ``SegmentRelease.run`` does."""
         try:
             progress = WorkProgress(_LOAD_S)
-            snapshot = await self._threads.run(lambda: release.run(pieces.store, progress.step), progress)
+            await self._threads.run(lambda: release.run(pieces.store, progress.step), progress)
         except IndexFilesError:
             segment.unload_indexes()
             segment.indexes()  # they are built again, and written, for the next round
             raise
         size_bytes = segment.size_bytes
-        file = log.cleaning.release(segment, snapshot)
+        file = log.cleaning.release(segment)
         if file is None:
             return False
         self.released_bytes += size_bytes

@@ -4,7 +4,9 @@ Nothing of it relies on what was true once: the store is asked now. Its root has
 this directory has claimed it with. Every piece has to be there with its full length, and all bytes of the file have to
 match the checksums. In doubt the file stays.
 
-A start without the file needs its indexes, a snapshot of the producers and the leader epochs: they are synced.
+A start without the file needs its indexes, the leader epochs, and a snapshot of the producers of exactly the offset
+where the first local segment begins then. They are synced. Such a snapshot is written when a segment begins, and kept.
+Where it is missing, because the topic was not tiered then, it is made from the one before and from this file.
 
 Concurrency: ``run`` is for a thread; it reads files that do not change any more.
 """
@@ -17,6 +19,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
+from mainstem.durable_files import replace_file
 from mainstem.errors import CorruptBatchError, StorageError
 from mainstem.log.files.disk import Disk, DiskFile
 from mainstem.log.files.names import (
@@ -30,9 +33,11 @@ from mainstem.log.files.names import (
 )
 from mainstem.log.files.small_files import read_file, sync_file
 from mainstem.log.partition.checkpoints import decode_properties, encode_uuid
-from mainstem.log.partition.producer_snapshot import find_snapshot
+from mainstem.log.partition.producer_snapshot import encode_snapshot, find_snapshot
+from mainstem.log.partition.producer_state import ProducerState
 from mainstem.log.segments.batch_scan import Start, walk_verified
 from mainstem.log.segments.remote_segment import BACKUP_ROOT, BACKUP_WRITERS, RemoteSegment, read_remote
+from mainstem.log.segments.segment import read_marker
 from mainstem.log.segments.segment_indexes import SegmentIndexes, read_seal
 
 if TYPE_CHECKING:
@@ -43,10 +48,16 @@ class IndexFilesError(StorageError):
     """The index files of the segment do not vouch for all of it: they have to be written again."""
 
 
+class ProducersUnknownError(StorageError):
+    """The producers of where the local segments would begin are not known: a later segment has to leave first."""
+
+
 class SegmentRelease(NamedTuple):
     """A segment from ``base_offset`` to ``end_offset``, whose file may go if the store has it.
 
-    ``last_snapshot``: no later snapshot of the producers counts, as a start could be before it.
+    ``local_start`` is where the local segments begin after that: at its end, unless later ones have left already.
+    ``durable_offset``: up to here the log was synced, and a durable checkpoint says so. ``is_first``: the log has
+    nothing before this segment.
     """
 
     disk: Disk
@@ -56,18 +67,22 @@ class SegmentRelease(NamedTuple):
     end_offset: int
     topic_id: UUID
     partition: int
-    last_snapshot: int
+    local_start: int
+    durable_offset: int
     interval_bytes: int
+    is_first: bool
 
-    def run(self, store: ObjectStore, step: Callable[[], None] = lambda: None) -> int:
-        """Check and sync; the offset of the snapshot that has to be kept. What is cheap comes first.
+    def run(self, store: ObjectStore, step: Callable[[], None] = lambda: None) -> None:
+        """Check and sync. What is cheap comes first.
 
         Raises StorageError and what the store raises when the file has to stay for now.
         """
         stored = read_remote(self.disk, self._path(REMOTE))
         if stored is None:
             raise StorageError(f"{self._path(REMOTE)} is gone")
-        snapshot = self._snapshot()
+        if self.end_offset > self.durable_offset:
+            raise StorageError(f"the checkpoint has not reached the end of {self._path(LOG)} yet")
+        before = self._producers_before()
         self._require_own(store, stored)
         file = self.disk.open(self._path(LOG))
         try:
@@ -76,12 +91,13 @@ class SegmentRelease(NamedTuple):
             if not stored.is_copy_of(file, size_bytes, step):
                 raise StorageError(f"{self._path(LOG)} has other bytes than {stored.url} holds of it")
             self._require_whole(file, size_bytes, step)
-            self._sync(snapshot)
+            if before is not None:
+                self._write_snapshot(before, file, size_bytes, step)
+            self._sync()
             step()
             self._require_own(store, stored)  # reading the file took some time
         finally:
             file.close()
-        return snapshot
 
     def _path(self, suffix: str) -> PurePath:
         return self.directory / offset_file(self.base_offset, suffix)
@@ -118,16 +134,37 @@ class SegmentRelease(NamedTuple):
         if SegmentIndexes.read(self.disk, self.directory, seal, self.interval_bytes, file) is None:
             raise IndexFilesError(f"the index files of {self._path(LOG)} do not match their seal")
 
-    def _snapshot(self) -> int:
-        """The newest snapshot from which any start from now on can go on without this segment."""
-        offsets = (self.end_offset, self.last_snapshot)
-        found = find_snapshot(self.disk, self.directory, offsets, self.topic_id, self.partition)
+    def _producers_before(self) -> ProducerState | None:
+        """The producers in this segment or before it; None where there is a snapshot of where the local ones begin."""
+        if self._find_snapshot(self.local_start, self.local_start) is not None:
+            return None
+        found = self._find_snapshot(self.base_offset, self.end_offset) if self.local_start == self.end_offset else None
+        if found is None and self.is_first and self.local_start == self.end_offset:
+            return ProducerState((), self.base_offset)
         if found is None:
-            raise StorageError(f"{self.directory} has no snapshot of producers yet from {offsets[0]} to {offsets[1]}")
-        return found.end_offset
+            raise ProducersUnknownError(
+                f"{self._path(LOG)} stays until a later segment has left: there is no snapshot of the producers at "
+                f"offset {self.local_start}, nor one in the segment"
+            )
+        return found
 
-    def _sync(self, snapshot: int) -> None:
-        names = [self.directory / LEADER_EPOCH_CHECKPOINT, self.directory / offset_file(snapshot, SNAPSHOT)]
+    def _find_snapshot(self, first: int, last: int) -> ProducerState | None:
+        return find_snapshot(self.disk, self.directory, (first, last), self.topic_id, self.partition)
+
+    def _write_snapshot(self, state: ProducerState, file: DiskFile, size_bytes: int, step: Callable[[], None]) -> None:
+        """Go on with the producers to the end of the file, which is whole, and write their snapshot."""
+        start = state.end_offset
+        for file_position, header in walk_verified(file, Start(0, self.base_offset), size_bytes):
+            if header.last_offset >= start:
+                marker = read_marker(file, file_position, header) if header.is_control else None
+                state.replay(header, marker)
+            step()
+        state.end_offset = self.end_offset
+        data = encode_snapshot(state, self.topic_id, self.partition)
+        replace_file(self.disk, self.directory / offset_file(self.end_offset, SNAPSHOT), data)
+
+    def _sync(self) -> None:
+        names = [self.directory / LEADER_EPOCH_CHECKPOINT, self.directory / offset_file(self.local_start, SNAPSHOT)]
         for path in filter(self.disk.exists, [*names, self._path(REMOTE), *map(self._path, SIDECAR_SUFFIXES)]):
             sync_file(self.disk, path)
         self.disk.sync_directory(self.directory)

@@ -10,7 +10,7 @@ import pytest
 
 from mainstem.broker.storage.remote.segment_release import ProducersUnknownError, SegmentRelease
 from mainstem.durable_files import replace_file
-from mainstem.errors import MainstemError
+from mainstem.errors import MainstemError, StorageError
 from mainstem.log.files.names import (
     CUT,
     LEADER_EPOCH_CHECKPOINT,
@@ -19,6 +19,7 @@ from mainstem.log.files.names import (
     NODE_CHECKPOINT,
     OFFSET_INDEX,
     REMOTE,
+    REMOTE_PARTITIONS,
     SEAL,
     SNAPSHOT,
     offset_file,
@@ -28,6 +29,8 @@ from mainstem.log.node.directory import LogDirectory
 from mainstem.log.node.retention import Retention
 from mainstem.log.partition.checkpoints import decode_properties, encode_uuid
 from mainstem.log.partition.config import LogConfig
+from mainstem.log.partition.partition_log import PartitionLog
+from mainstem.log.recovery.verify import verify_directory
 from mainstem.log.segments.remote_segment import (
     BACKUP_ROOT,
     BACKUP_WRITERS,
@@ -38,6 +41,7 @@ from mainstem.log.segments.remote_segment import (
 from mainstem.log.segments.segment import Segment
 from mainstem.object_stores.store import ObjectMissingError, StoredObject
 from mainstem.record.checksum import crc32c
+from mainstem.record.reader import DecodedRecord, iter_records
 from tests.log.support import (
     DATA,
     DIRECTORY,
@@ -485,3 +489,62 @@ def test_a_segment_whose_index_is_lost_comes_back_as_a_whole() -> None:
         release(node, store, segment)
     assert local(node) == [5]
     assert offsets(node, store) == list(range(6))
+
+
+@pytest.mark.parametrize("lost", [(REMOTE,), (REMOTE, SEAL)])
+def test_a_lost_remote_file_is_an_error_of_reads_and_not_a_hole(lost: tuple[str, ...]) -> None:
+    node, store = hourly()
+    release_all(node, store)
+    replace_file(node.disk, DATA / REMOTE_PARTITIONS, DIRECTORY.name.encode())
+    node.directory.close()
+    assert verify_directory(node.disk, DATA).damages == []
+    kept = {suffix: read_file(node.disk, DIRECTORY / offset_file(2, suffix)) or b"" for suffix in lost}
+    for suffix in lost:
+        node.disk.remove(DIRECTORY / offset_file(2, suffix))
+    for _ in range(2):
+        (damage,) = verify_directory(node.disk, DATA).damages
+        assert (damage.file, damage.loses_records) == (f"{DIRECTORY.name}/{offset_file(2, REMOTE)}", True)
+        start(node, store, node.directory.close)
+        assert (node.log.log_start_offset, node.log.local_start_offset, node.log.statistics().segments) == (0, 5, 6)
+        with pytest.raises(StorageError, match="which says where the store has it, is lost"):
+            offsets(node, store)
+        before = loading(store, lambda: [each.offset for each in read_all_until_error(node.log)])
+        assert before == [0, 1]
+        assert loading(store, lambda: [each.offset for each in read_all(node.log, 3)]) == [3, 4, 5]
+    for suffix, data in kept.items():
+        replace_file(node.disk, DIRECTORY / offset_file(2, suffix), data)
+    assert offsets(node, store) == list(range(6))
+    node.disk.remove(DIRECTORY / offset_file(2, REMOTE))
+    node.log.delete_records(3)
+    for _ in range(2):
+        node.directory.write_checkpoints()
+    assert not [path for path in node.files("") if path.name.startswith(f"{2:020d}.") and path.suffix != SNAPSHOT]
+    start(node, store, node.directory.close)
+    assert (node.log.log_start_offset, node.log.statistics().segments) == (3, 3)
+
+
+def read_all_until_error(log: PartitionLog) -> list[DecodedRecord]:
+    """What a reader gets before its first error."""
+    found: list[DecodedRecord] = []
+    with suppress(StorageError):
+        while True:
+            records = read_next(log, found[-1].offset + 1 if found else 0)
+            found += records
+    return found
+
+
+def read_next(log: PartitionLog, offset: int) -> list[DecodedRecord]:
+    return [record for buffer in log.read(offset, 1 << 20).buffers for record in iter_records(buffer)]
+
+
+def test_index_files_past_the_recovery_point_are_strays() -> None:
+    node, store = hourly()
+    for _ in range(6, 10):
+        node.log.append(batch(b"x" * 60))
+    node.faulty.kill()
+    for suffix in (SEAL, OFFSET_INDEX):
+        replace_file(node.disk, DIRECTORY / offset_file(7, suffix), b"of a segment that was cut off")
+    node.disk.remove(DIRECTORY / offset_file(7, LOG))
+    start(node, store, lambda: None)
+    assert not node.disk.exists(DIRECTORY / offset_file(7, SEAL))
+    assert node.log.local_start_offset == 0

@@ -49,6 +49,7 @@ from mainstem.log.files.names import (
     REMOTE,
     SEGMENT_SUFFIXES,
     SIDECAR_SUFFIXES,
+    offset_file,
     parse_offset_file,
 )
 from mainstem.log.files.small_files import read_file, sync_file
@@ -64,7 +65,7 @@ from mainstem.log.partition.partition_reads import PartitionState
 from mainstem.log.partition.producer_snapshot import read_newest_snapshot
 from mainstem.log.partition.producer_state import ProducerState
 from mainstem.log.recovery.local_start import open_at, producers_without_snapshot, write_base_snapshot
-from mainstem.log.recovery.remote_bases import remote_bases
+from mainstem.log.recovery.remote_bases import lost_bases, remote_bases
 from mainstem.log.recovery.truncated_tail import keep_tail, keep_whole, proven_end_after
 from mainstem.log.segments.batch_scan import walk_verified
 from mainstem.log.segments.index_checksums import IndexChecksums
@@ -190,10 +191,10 @@ class _Recovery:
         names = self._disk.list(self._directory)
         offset_files = [file for file in map(parse_offset_file, names) if file is not None]
         local = {offset for offset, suffix in offset_files if suffix == LOG}
-        remote = remote_bases(self._disk, self._directory, offset_files, self._topic_id) if self._has_remote else set()
+        remote = self._find_remote(offset_files) if self._has_remote else set()
         bases = sorted(local | remote)
         # Where the topic's config is off, a .remote counts for nothing; but it is not for recovery to remove it.
-        known = {offset for offset, suffix in offset_files if suffix in (LOG, REMOTE)}
+        known = remote | {offset for offset, suffix in offset_files if suffix in (LOG, REMOTE)}
         for name in names:
             parsed = parse_offset_file(name)
             is_stray = parsed is not None and parsed[1] in SEGMENT_SUFFIXES and parsed[0] not in known
@@ -213,6 +214,19 @@ class _Recovery:
         self._stored, self._segments = segments[:count], segments[count:]
         if self._stored and not self._segments:
             raise StorageError(f"{segments[-1].path(LOG)} is gone, and it was the newest segment of {self._name}")
+
+    def _find_remote(self, offset_files: Sequence[tuple[int, str]]) -> set[int]:
+        """The segments that are in the store alone, also those of which it is not known where."""
+        lost = lost_bases(offset_files, self._last_known.log_start_offset, self._last_known.recovery_point)
+        for base_offset in lost:
+            _LOG.error(
+                "%s: %s is lost, and no .log is here: records from offset %d on are answered with an error. A backup "
+                "of this log writes the file again if its store has them",
+                self._name,
+                self._directory / offset_file(base_offset, REMOTE),
+                base_offset,
+            )
+        return remote_bases(self._disk, self._directory, offset_files, self._topic_id).union(lost)
 
     def _segment(self, base_offset: int) -> Segment:
         return Segment(self._context, self._directory, base_offset, self._interval_bytes)

@@ -28,7 +28,9 @@ from mainstem.log.files.names import (
     OFFSET_INDEX,
     PARTITION_METADATA,
     REMOTE,
+    REMOTE_PARTITIONS,
     SEAL,
+    SIDECAR_SUFFIXES,
     SNAPSHOT,
     TIME_INDEX,
     offset_file,
@@ -38,7 +40,8 @@ from mainstem.log.files.names import (
 from mainstem.log.files.small_files import read_file
 from mainstem.log.partition.checkpoints import decode_leader_epochs, decode_partition_metadata
 from mainstem.log.partition.producer_snapshot import SnapshotError, decode_snapshot
-from mainstem.log.recovery.node_checkpoint import decode_node_checkpoint
+from mainstem.log.recovery.node_checkpoint import PartitionOffsets, decode_node_checkpoint
+from mainstem.log.recovery.remote_bases import lost_bases
 from mainstem.log.segments.batch_scan import Start, walk_past_damage
 from mainstem.log.segments.index_checksums import decode_seal
 from mainstem.log.segments.remote_segment import RemoteSegment
@@ -78,23 +81,31 @@ def verify_directory(disk: Disk, path: PurePath) -> Report:
     report = Report()
     names = disk.list(path)
     data = read_file(disk, path / NODE_CHECKPOINT)
-    if data is not None and decode_node_checkpoint(data) is None:
+    checkpoint = decode_node_checkpoint(data)
+    if data is not None and checkpoint is None:
         report.damages.append(Damage(NODE_CHECKPOINT, None, None, "it does not match its checksum", False))
+    known = checkpoint.partitions if checkpoint is not None else {}
+    tiered = (read_file(disk, path / REMOTE_PARTITIONS) or b"").decode(errors="replace").split()
     for name in names:
         topic_partition = parse_partition_directory(name)
         if topic_partition is not None and disk.exists(path / name):
-            _Partition(disk, path / name, topic_partition.partition, report).verify()
+            offsets = known.get(topic_partition, PartitionOffsets(None, 0, 0))
+            tiered_from = offsets if name in tiered else None
+            _Partition(disk, path / name, topic_partition.partition, report, tiered_from).verify()
     return report
 
 
 class _Partition:
-    """One partition's directory."""
+    """One partition's directory. ``tiered``: the checkpoint's offsets of one whose segments may be in the store."""
 
-    def __init__(self, disk: Disk, path: PurePath, partition: int, report: Report) -> None:
+    def __init__(
+        self, disk: Disk, path: PurePath, partition: int, report: Report, tiered: PartitionOffsets | None
+    ) -> None:
         self._disk = disk
         self._path = path
         self._partition = partition
         self._report = report
+        self._tiered = tiered
 
     def verify(self) -> None:
         report, names = self._report, self._disk.list(self._path)
@@ -115,7 +126,16 @@ class _Partition:
                 RemoteSegment.decode(read_file(self._disk, path) or b"", path)
             except StorageError as error:
                 self._add(path.name, None, base_offset, str(error), loses_records=False)
+        if self._tiered is not None:
+            self._report_lost(lost_bases(parsed, self._tiered.log_start_offset, self._tiered.recovery_point))
         self._verify_small_files([offset for offset, suffix in parsed if suffix == SNAPSHOT])
+
+    def _report_lost(self, bases: list[int]) -> None:
+        """Report segments of which only index files are left, unless retention has removed them meanwhile."""
+        for base_offset in bases:
+            if any(self._disk.exists(self._path / offset_file(base_offset, suffix)) for suffix in SIDECAR_SUFFIXES):
+                text = "it is lost, and the .log is in the store alone: a backup of this log writes it again"
+                self._add(offset_file(base_offset, REMOTE), None, base_offset, text)
 
     def _add(
         self, name: str, file_position: int | None, offset: int | None, text: str, *, loses_records: bool = True

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from mainstem.errors import CorruptBatchError
+from mainstem.errors import CorruptBatchError, StorageError
 from mainstem.log.segments.remote_segment import PiecesMissingError
 from mainstem.log.segments.segment import Segment
 from mainstem.record.reader import AbortedTransaction
@@ -121,9 +121,9 @@ class LogSegments(Sequence[Segment]):
             if file_position < segment_end:
                 try:
                     data = segment.read(file_position, room, segment_end, minimum_one=minimum_one and not buffers)
-                except PiecesMissingError:
+                except (PiecesMissingError, StorageError):
                     if buffers:
-                        break  # the next read begins there, and asks for them
+                        break  # the next read begins there, and asks for them, or reports it
                     raise
                 except CorruptBatchError:
                     if buffers:

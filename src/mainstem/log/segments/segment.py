@@ -183,7 +183,10 @@ class Segment:
     def _open_remote(self) -> DiskFile:
         stored = read_remote(self._context.disk, self.path(REMOTE))
         if stored is None:
-            raise StorageError(f"{self.path(LOG)} is gone, and {self.path(REMOTE).name} with it")
+            raise StorageError(
+                f"{self.path(LOG)} is gone, and {self.path(REMOTE).name}, which says where the store has it, is lost: "
+                "a backup of this log writes it again"
+            )
         return RemoteFile(self.path(LOG), stored, self._context.remote)
 
     @property
@@ -209,10 +212,12 @@ class Segment:
     def size_bytes(self) -> int:
         """Where the last whole batch ends in the active segment; the file's length in any other.
 
-        A remote segment's seal is of its whole file.
+        A remote segment's seal is of its whole file. It is 0 where both are lost.
         """
         if self._size_bytes is None:
             seal = read_seal(self._context.disk, self.directory, self.base_offset) if self.is_remote else None
+            if seal is None and self.is_remote and not self._context.disk.exists(self.path(REMOTE)):
+                return 0
             self._size_bytes = self.file().size_bytes() if seal is None else seal.log_bytes
         return self._size_bytes
 
@@ -262,7 +267,7 @@ class Segment:
     def _load_indexes(self) -> None:
         indexes = self.read_indexes()
         if self.is_remote:
-            if indexes.log_bytes != self.size_bytes:
+            if not indexes.log_bytes or indexes.log_bytes != self.size_bytes:
                 raise self._lost_index()
             self._indexes = indexes
             return
@@ -307,11 +312,11 @@ class Segment:
 
     def read_indexes(self) -> SegmentIndexes:
         """The indexes as far as their files vouch for them: all, a part, or empty ones."""
-        disk, file = self._context.disk, self.file()
+        disk = self._context.disk
+        log = None if self.is_remote else self.file()  # a remote one was checked when it was here
         seal = read_seal(disk, self.directory, self.base_offset)
         indexes = None
-        if seal is not None and seal.log_bytes <= file.size_bytes():
-            log = None if self.is_remote else file  # a remote one was checked when it was here
+        if seal is not None and (log is None or seal.log_bytes <= log.size_bytes()):
             indexes = SegmentIndexes.read(disk, self.directory, seal, self._interval_bytes, log)
         return indexes or SegmentIndexes(self.base_offset, self._interval_bytes)
 
@@ -399,6 +404,8 @@ class Segment:
 
     def is_whole(self) -> bool:
         """Whether it holds all that it ever held: else a reader must not go on after its end as if it did."""
+        if self.is_remote and not self.size_bytes:
+            return False
         indexes = self.indexes()
         return not self._lost_until and indexes.log_bytes == self.size_bytes
 

@@ -11,6 +11,8 @@ import pytest
 from mainstem.broker.storage.remote.segment_release import ProducersUnknownError, SegmentRelease
 from mainstem.durable_files import replace_file
 from mainstem.errors import MainstemError, StorageError
+from mainstem.log.cleaning.compaction import compact
+from mainstem.log.cleaning.compaction_job import CleanedSegment
 from mainstem.log.files.names import (
     CUT,
     LEADER_EPOCH_CHECKPOINT,
@@ -42,6 +44,7 @@ from mainstem.log.segments.segment import Segment
 from mainstem.object_stores.store import ObjectMissingError, StoredObject
 from mainstem.record.checksum import crc32c
 from mainstem.record.reader import DecodedRecord, iter_records
+from mainstem.record.writer import NewRecord, build_batch
 from tests.log.support import (
     DATA,
     DIRECTORY,
@@ -548,3 +551,61 @@ def test_index_files_past_the_recovery_point_are_strays() -> None:
     start(node, store, lambda: None)
     assert not node.disk.exists(DIRECTORY / offset_file(7, SEAL))
     assert node.log.local_start_offset == 0
+
+
+def keyed_node(**configs: str) -> tuple[Node, Store]:
+    """Twelve closed segments of two keys, and the active one."""
+    node = Node(segment_bytes="150", retention_ms="-1", local_retention_bytes="0", **configs)
+    for n in range(13):
+        node.log.append(build_batch([NewRecord(b"k%d" % (n % 2), (b"%d" % n).ljust(60), (), NOW_MS)]))
+    node.log.flush()
+    node.directory.write_checkpoints()
+    store = Store(node)
+    node.directory._context.remote = store
+    return node, store
+
+
+def cleaned_segments(node: Node) -> list[CleanedSegment]:
+    dirty = node.log.cleaning.dirty(NOW_MS, 0)
+    assert dirty is not None
+    job = node.log.cleaning.compaction_job(dirty, NOW_MS, 1 << 20)
+    return [each for each in compact(node.disk, job) if isinstance(each, CleanedSegment)]
+
+
+def make_tiered(node: Node) -> None:
+    node.configs |= {"cleanup.policy": "delete", "remote.storage.enable": "true"}
+    node.log.update_config(LogConfig.of(node.configs))
+
+
+def test_the_default_of_the_node_lets_no_tiered_topic_be_compacted() -> None:
+    node, _ = keyed_node(remote_storage_enable="true", min_cleanable_dirty_ratio="0")
+    assert releasable(node)
+    node.log.update_config(LogConfig.of(node.configs, {"cleanup.policy": "compact"}))
+    assert node.log.cleaning.dirty(NOW_MS, 0) is None
+    assert not releasable(node)
+
+
+def test_a_compaction_that_was_under_way_does_not_replace_segments_of_a_tiered_topic() -> None:
+    node, _ = keyed_node(cleanup_policy="compact")
+    cleaned = cleaned_segments(node)
+    make_tiered(node)
+    assert cleaned
+    assert not any(node.log.cleaning.swap(each) for each in cleaned)
+    assert len(read_all(node.log)) == 13
+
+
+def test_a_swap_that_a_start_finishes_takes_the_place_of_released_segments() -> None:
+    node, store = keyed_node(cleanup_policy="compact")
+    node.configs["segment.bytes"] = "1000"
+    node.log.update_config(LogConfig.of(node.configs))
+    for cleaned in cleaned_segments(node):
+        swap = node.log.cleaning.prepare_swap(cleaned)
+        assert swap is not None
+        swap.sync()
+    make_tiered(node)
+    release_all(node, store)
+    assert local(node) == [12]
+    start(node, store, node.faulty.kill)
+    assert [each for each in offsets(node, store) if each < 10] == []  # type: ignore[operator]
+    assert local(node) == [0, 7, 12]
+    assert not node.files(REMOTE)

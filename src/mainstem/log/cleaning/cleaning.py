@@ -205,10 +205,12 @@ class Cleaning:
         """The range that may be compacted now, if ``cleaned_offset`` was reached before; None when there is none.
 
         Its records are durable, in no open transaction, in closed segments, and older than ``min.compaction.lag.ms``.
+        A tiered topic is never compacted, also where the node's default has become ``compact``.
         With ``max.compaction.lag.ms`` an active segment that is too old is rolled. Raises StorageError.
         """
         log, config = self._log, self._log.config
-        if not config.is_compacted or log.offline_reason is not None or self.uncleanable is not None:
+        is_cleaned = config.is_compacted and not config.remote_storage_enable
+        if not is_cleaned or log.offline_reason is not None or self.uncleanable is not None:
             return None
         start, end = log.log_start_offset, log.log_end_offset
         first_dirty = cleaned_offset if start <= cleaned_offset <= end else start
@@ -294,7 +296,8 @@ class Cleaning:
         slots = [slot for slot, segment in enumerate(self._segments) if segment.base_offset in set(cleaned.replaced)]
         old = [self._segments[slot] for slot in slots]
         is_there = len(old) == len(cleaned.replaced) and slots[-1] + 1 < len(self._segments)
-        if self._log.offline_reason is not None or not is_there or not all(map(self._may_go, old)):
+        may_go = not self._log.config.remote_storage_enable and all(map(self._may_go, old))
+        if self._log.offline_reason is not None or not is_there or not may_go:
             swap.cancel()
             return None
         new = Segment(self._context, self._log.directory, cleaned.base_offset, self._log.config.index_interval_bytes)

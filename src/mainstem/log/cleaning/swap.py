@@ -127,7 +127,7 @@ def finish_swaps(disk: Disk, directory: PurePath) -> None:
 def _finish(disk: Disk, directory: PurePath, base_offset: int) -> None:
     end_offset = _end_offset(disk, directory, base_offset)
     parsed = [parse_offset_file(name) for name in disk.list(directory)]
-    for base in (file[0] for file in parsed if file is not None and file[1] == LOG):
+    for base in {file[0] for file in parsed if file is not None and file[1] in (LOG, REMOTE)}:
         if base_offset <= base < end_offset:
             for suffix in _LOG_LAST:
                 disk.remove(directory / offset_file(base, suffix))

@@ -220,8 +220,11 @@ class LogConfig:
 
     @property
     def is_tiered(self) -> bool:
-        """Whether old segments may leave the disk, once the backup's store has them."""
-        return self.remote_storage_enable and not self.remote_log_copy_disable
+        """Whether old segments may leave the disk, once the backup's store has them.
+
+        Not where the node's default has become a cleanup.policy that does not go together with it.
+        """
+        return self.remote_storage_enable and not self.remote_log_copy_disable and not self.is_compacted
 
     @property
     def local_limits(self) -> tuple[int, int]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
 
 from mainstem.broker.storage.remote.segment_release import ProducersUnknownError, SegmentRelease
+from mainstem.broker.storage.remote.segment_return import SegmentReturn
 from mainstem.durable_files import replace_file
 from mainstem.errors import MainstemError, StorageError
 from mainstem.log.cleaning.compaction import compact
@@ -29,18 +30,22 @@ from mainstem.log.files.names import (
 from mainstem.log.files.small_files import read_file
 from mainstem.log.node.directory import LogDirectory
 from mainstem.log.node.retention import Retention
-from mainstem.log.partition.checkpoints import decode_properties, encode_uuid
+from mainstem.log.partition.checkpoints import decode_leader_epochs, decode_properties, encode_uuid
 from mainstem.log.partition.config import LogConfig
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.recovery.verify import verify_directory
+from mainstem.log.segments.batch_scan import Start
+from mainstem.log.segments.index_checksums import NOT_KNOWN_DURABLE
 from mainstem.log.segments.remote_segment import (
     BACKUP_ROOT,
     BACKUP_WRITERS,
     PiecesMissingError,
     RemoteSegment,
     StoredPiece,
+    read_remote,
 )
-from mainstem.log.segments.segment import Segment
+from mainstem.log.segments.segment import BatchPlace, Segment
+from mainstem.log.segments.segment_indexes import read_seal
 from mainstem.object_stores.store import ObjectMissingError, StoredObject
 from mainstem.record.checksum import crc32c
 from mainstem.record.reader import DecodedRecord, iter_records
@@ -52,6 +57,7 @@ from tests.log.support import (
     TOPIC_ID,
     Node,
     batch,
+    committed_records,
     end_transaction,
     in_transaction,
     read_all,
@@ -475,14 +481,8 @@ def test_a_segment_whose_index_is_lost_comes_back_as_a_whole() -> None:
 
     list(Retention(node.directory, node.clock, lambda _: node.log.config, load).round())
     assert [(each.whole, each.path.name) for each in asked] == [(True, offset_file(2, LOG))]
-    source = DIRECTORY / "whole.tmp"
-    file = node.disk.create(source)
-    for piece in asked[0].stored.pieces:
-        file.write(piece.start, [store.objects[piece.object_name]])
-    file.sync()
-    file.close()
-    assert node.log.cleaning.come_back(asked[0].path, source)
-    assert not node.log.cleaning.come_back(asked[0].path, source)
+    bring_back(node, store, 2)
+    assert not node.log.cleaning.come_back(asked[0].path, asked[0].path)
     assert offsets(node, store) == list(range(6))
     assert node.log.local_start_offset == 5  # what is local follows the last one that is not
     start(node, store, node.faulty.power_cut)
@@ -609,3 +609,70 @@ def test_a_swap_that_a_start_finishes_takes_the_place_of_released_segments() -> 
     assert [each for each in offsets(node, store) if each < 10] == []  # type: ignore[operator]
     assert local(node) == [0, 7, 12]
     assert not node.files(REMOTE)
+
+
+class Pieces:
+    """Gives the pieces of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def fetch(self, url: str, piece: StoredPiece, step: Callable[[], None]) -> bytes:
+        assert url == self._store.url
+        step()
+        return self._store.objects[piece.object_name]
+
+
+def bring_back(node: Node, store: Store, base_offset: int) -> None:
+    """As the node does it."""
+    path = DIRECTORY / offset_file(base_offset, LOG)
+    place = node.log.cleaning.place_of(path)
+    stored = read_remote(node.disk, path.with_suffix(REMOTE))
+    assert place is not None
+    assert stored is not None
+    source = SegmentReturn(node.disk, path, stored, *place, node.log.config.index_interval_bytes).run(Pieces(store))  # type: ignore[arg-type]
+    assert node.log.cleaning.come_back(path, source)
+    assert node.log.cleaning.place_of(path) is None
+
+
+def test_the_indexes_of_a_segment_that_comes_back_are_built_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    node, store = old_producers()
+    end_transaction(node.log, 8, commit=False)
+    node.commit(b"x" * 300)
+    node.directory.write_checkpoints()
+    release_all(node, store)
+    start(node, store, node.directory.close)
+    before = loading(store, lambda: list(committed_records(node.log)))
+    seal = read_seal(node.disk, DIRECTORY, 3)
+    node.disk.remove(DIRECTORY / offset_file(3, SEAL))
+    start(node, store, node.directory.close)
+    with pytest.raises(PiecesMissingError) as missing:
+        read_all(node.log, 3)
+    assert missing.value.whole
+    bring_back(node, store, 3)
+    again = read_seal(node.disk, DIRECTORY, 3)
+    assert seal is not None
+    assert seal.open_transactions
+    assert again == seal._replace(durable_offset=NOT_KNOWN_DURABLE)
+
+    def walk(segment: Segment, begin: Start) -> Iterator[BatchPlace]:
+        assert begin.file_position == segment.size_bytes, "the owner walks nothing that is indexed"
+        return iter(())
+
+    monkeypatch.setattr(Segment, "walk_proving", walk)
+    assert loading(store, lambda: list(committed_records(node.log))) == before
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_leader_epochs_are_durable_while_any_segment_is_in_the_store_alone(seed: int) -> None:
+    node, store = hourly(seed)
+    node.log.leader_epoch = 4
+    append_hour(node, 6)
+    node.directory.write_checkpoints()
+    release_all(node, store)
+    bring_back(node, store, 0)
+    node.log.leader_epoch = 5
+    append_hour(node, 7)
+    epochs = node.log._leader_epochs.entries
+    node.faulty.power_cut()
+    assert decode_leader_epochs(read_file(node.disk, DIRECTORY / LEADER_EPOCH_CHECKPOINT)) == list(epochs)

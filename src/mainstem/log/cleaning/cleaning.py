@@ -170,6 +170,13 @@ class Cleaning:
         segment.is_remote = True
         return file
 
+    def place_of(self, path: PurePath) -> tuple[int, int | None] | None:
+        """The base offsets of the segment that is to come back, and of the one before; None when it is gone."""
+        for segment in self._segments:
+            if segment.is_remote and segment.path(LOG) == path:
+                return segment.base_offset, segment.previous.base_offset if segment.previous is not None else None
+        return None
+
     def come_back(self, path: PurePath, source: PurePath) -> bool:
         """Let a segment go on from a file again; whether it is still there and needs it. Raises StorageError.
 

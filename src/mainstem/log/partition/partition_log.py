@@ -339,7 +339,7 @@ class PartitionLog(PartitionReads):
         for header in headers:
             self._leader_epochs.assign(header.leader_epoch, header.base_offset)
         data = encode_leader_epochs(self._leader_epochs.entries)
-        sync = self._cut_files > 0 or self._segments[0].is_remote
+        sync = self._cut_files > 0 or any(segment.is_remote for segment in self._segments)
         try:
             replace_file(self._context.disk, self.directory / LEADER_EPOCH_CHECKPOINT, data, sync=sync)
         except StorageError as error:  # the batch is appended; the file is rebuilt at the next start

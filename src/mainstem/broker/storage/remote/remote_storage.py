@@ -27,9 +27,10 @@ from mainstem.broker.storage.remote.segment_release import (
     ProducersUnknownError,
     SegmentRelease,
 )
+from mainstem.broker.storage.remote.segment_return import SegmentReturn
 from mainstem.broker.storage.remote.store_threads import StoreThreads, WorkProgress
 from mainstem.clock import Clock
-from mainstem.durable_files import TEMPORARY, replace_file
+from mainstem.durable_files import replace_file
 from mainstem.errors import MainstemError, StorageError, UnavailableError
 from mainstem.log.files.disk import Disk
 from mainstem.log.files.names import LOG, REMOTE, REMOTE_PARTITIONS, partition_directory
@@ -226,12 +227,15 @@ class RemoteStorage:
             del self._failures[next(iter(self._failures))]
 
     async def _bring_back(self, path: PurePath, stored: RemoteSegment, log: PartitionLog) -> None:
-        """Write the file of a segment again: an index is lost, and is then built from it."""
+        """Write the files of a segment again: an index is lost."""
         assert self.pieces is not None, "without it a read says so itself"
+        place = log.cleaning.place_of(path)
+        if place is None:
+            return
         disk = self._log.directory.disk
         progress = WorkProgress(_LOAD_S)
-        work = partial(_write_whole, disk, path, self.pieces, stored, progress.step)
-        source = await self._threads.run(work, progress)
+        work = SegmentReturn(disk, path, stored, *place, log.config.index_interval_bytes)
+        source = await self._threads.run(partial(work.run, self.pieces, progress.step), progress)
         if not log.cleaning.come_back(path, source):
             await self._threads.run(partial(disk.remove, source))
 
@@ -352,23 +356,3 @@ class RemoteStorage:
 def _write_changed(disk: Disk, path: PurePath, data: bytes) -> None:
     if (read_file(disk, path) or b"") != data:
         replace_file(disk, path, data)
-
-
-def _write_whole(
-    disk: Disk, path: PurePath, pieces: RemotePieces, stored: RemoteSegment, step: Callable[[], None]
-) -> PurePath:
-    """Write all bytes of a segment beside its place, durably."""
-    target = path.with_name(path.name + TEMPORARY)
-    disk.remove(target)
-    file = disk.create(target)
-    try:
-        for piece in stored.pieces:
-            file.write(piece.start, [pieces.fetch(stored.url, piece, step)])
-        file.sync()
-    except BaseException:
-        disk.remove(target)
-        raise
-    finally:
-        file.close()
-    disk.sync_directory(path.parent)
-    return target

@@ -13,6 +13,8 @@ import pytest
 
 from mainstem.broker.storage.remote import remote_pieces, remote_storage
 from mainstem.broker.storage.remote.remote_pieces import FILES_MAX, PIECES_MAX, RemotePieces
+from mainstem.broker.storage.remote.remote_storage import _LOADS_AT_ONCE as LOADS_AT_ONCE
+from mainstem.broker.storage.remote.remote_storage import _LOADS_MAX as LOADS_MAX
 from mainstem.broker.storage.remote.remote_storage import RemoteStorage
 from mainstem.clock import SystemClock
 from mainstem.log.segments.remote_segment import (
@@ -236,3 +238,68 @@ def test_a_store_that_hung_is_read_again(tmp_path: Path, monkeypatch: pytest.Mon
     end.set()
     assert len(told) == 12
     assert all(text.endswith("the store has not gone on for 0.05 s") for text in told)
+
+
+def test_few_loads_run_at_once_and_no_more_wait_than_may(tmp_path: Path) -> None:
+    end, lock, running = threading.Event(), threading.Lock(), [0, 0]
+
+    def read(_: str) -> bytes:
+        with lock:
+            running[0] += 1
+            running[1] = max(running)
+        end.wait(60)
+        with lock:
+            running[0] -= 1
+        return b"bytes"
+
+    segment = segment_of(b"bytes", LOADS_MAX + 10)
+
+    async def run() -> None:
+        storage = RemoteStorage(CONFIG, Clock(), SimpleNamespace(), pieces_of(Store(read), tmp_path), lambda _: None)  # type: ignore[arg-type]
+        for piece in segment.pieces:
+            assert storage.begin(PiecesMissingError(PATH, segment, [piece]), LOG) is None
+        assert len(storage._loads) == LOADS_MAX
+        while running[1] < LOADS_AT_ONCE:
+            await asyncio.sleep(0)
+        for _ in range(LOADS_MAX):  # every load had its turn to begin
+            await asyncio.sleep(0)
+        end.set()
+        await asyncio.wait([load.task for load in storage._loads.values()])
+        await storage.stop()
+
+    asyncio.run(run())
+    assert running == [0, LOADS_AT_ONCE]
+
+
+def test_the_piece_after_one_that_is_read_is_loaded_ahead(tmp_path: Path) -> None:
+    segment = segment_of(b"bytes", 3)
+
+    async def run() -> None:
+        pieces = pieces_of(Store(lambda _: b"bytes"), tmp_path)
+        storage = RemoteStorage(CONFIG, Clock(), SimpleNamespace(), pieces, lambda _: None)  # type: ignore[arg-type]
+        first, second, third = segment.pieces
+        assert storage.begin(PiecesMissingError(PATH, segment, [first], second), LOG) is None
+        await asyncio.wait([load.task for load in storage._loads.values()])
+        assert [pieces.find(piece) is not None for piece in (first, second, third)] == [True, True, False]
+        await storage.stop()
+
+    asyncio.run(run())
+
+
+def test_where_segments_are_is_read_again_when_a_load_has_failed(tmp_path: Path) -> None:
+    forgotten: list[bool] = []
+
+    class Moved(Log):
+        cleaning = SimpleNamespace(forget_places=lambda: forgotten.append(True))
+
+    segment, log = segment_of(b"bytes", 1), Moved()
+
+    async def run() -> None:
+        pieces = pieces_of(Store(lambda _: b"other"), tmp_path)
+        storage = RemoteStorage(CONFIG, Clock(), SimpleNamespace(), pieces, lambda _: None)  # type: ignore[arg-type]
+        assert storage.begin(PiecesMissingError(PATH, segment, segment.pieces), log) is None  # type: ignore[arg-type]
+        await asyncio.wait([load.task for load in storage._loads.values()])
+        await storage.stop()
+
+    asyncio.run(run())
+    assert forgotten == [True]

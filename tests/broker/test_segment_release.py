@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from mainstem.broker.share.dead_letters.letter_writer import copied_letters
+from mainstem.broker.share.in_flight import RecordState, Run
+from mainstem.broker.storage.remote.remote_pieces import RemotePieces
+from mainstem.broker.storage.remote.remote_storage import RemoteStorage
 from mainstem.broker.storage.remote.segment_release import ProducersUnknownError, SegmentRelease
 from mainstem.broker.storage.remote.segment_return import SegmentReturn
 from mainstem.durable_files import replace_file
@@ -676,3 +684,24 @@ def test_leader_epochs_are_durable_while_any_segment_is_in_the_store_alone(seed:
     epochs = node.log._leader_epochs.entries
     node.faulty.power_cut()
     assert decode_leader_epochs(read_file(node.disk, DIRECTORY / LEADER_EPOCH_CHECKPOINT)) == list(epochs)
+
+
+def test_dead_letters_copy_old_records_from_the_store(tmp_path: Path) -> None:
+    node, store = hourly()
+    release_all(node, store)
+    pieces = RemotePieces(lambda: store, tmp_path, 1 << 20)  # type: ignore[arg-type, return-value]
+    start(node, store, node.directory.close)
+    node.directory._context.remote = pieces
+
+    async def copied() -> list[bytes | None]:
+        config: Any = {"remote.log.manager.task.interval.ms": "1000"}
+        storage = RemoteStorage(config, node.clock, SimpleNamespace(), pieces, lambda _: None)  # type: ignore[arg-type]
+        letters = [
+            each
+            async for found in copied_letters(node.log, Run(1, 3, RecordState.REJECTED, 1), storage)
+            for each in found
+        ]
+        await storage.stop()
+        return [letter.value for letter in letters]
+
+    assert asyncio.run(copied()) == [b"%d" % hour * 60 for hour in (1, 2, 3)]

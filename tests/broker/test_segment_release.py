@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -58,6 +60,7 @@ from mainstem.object_stores.store import ObjectMissingError, StoredObject
 from mainstem.record.checksum import crc32c
 from mainstem.record.reader import DecodedRecord, iter_records
 from mainstem.record.writer import NewRecord, build_batch
+from mainstem.testing.disk import FaultyDisk
 from tests.log.support import (
     DATA,
     DIRECTORY,
@@ -345,6 +348,32 @@ def test_a_transaction_stays_open_where_its_seal_is_lost_too(caplog: pytest.LogC
     start(node, store, lambda: None)
     assert "those that were open before hold the last stable offset" in caplog.text
     assert node.log.last_stable_offset == 1
+
+
+@pytest.mark.parametrize("tiered", [True, False])
+def test_a_crash_at_any_step_of_a_release_loses_nothing(*, tiered: bool) -> None:
+    """Each call of the disk is such a step: power is cut there, or the process is killed."""
+    node, store = old_producers(tiered=tiered)
+    node.configs["remote.storage.enable"] = "true"
+    node.log.update_config(LogConfig.of(node.configs))
+    disks: list[FaultyDisk] = []
+    node.faulty.on_call = lambda cut: disks.extend((cut.copy(len(disks)), cut.copy(0)))
+    release_all(node, store)
+    node.log.write_recovery_checkpoint()
+    node.directory.write_checkpoints()
+    node.faulty.on_call = None
+    ends = ("power cut", "kill")
+    starts = set()
+    for slot, disk in enumerate(disks):
+        twin = copy.copy(node)
+        twin.faulty = twin.disk = disk
+        store.loaded.clear()
+        for end in (ends[slot % 2], "clean"):
+            start(twin, store, partial(ENDS[end], twin))
+            require_old_producers(twin, store)
+            assert offsets(twin, store) == list(range(9))
+        starts.add(twin.log.local_start_offset)
+    assert starts == {0, 3, 5}
 
 
 def test_a_segment_without_a_snapshot_waits_for_a_later_one() -> None:

@@ -162,7 +162,7 @@ def release(node: Node, store: Store, segment: Segment) -> None:
     end_offset = log.cleaning.end_of(segment)
     assert end_offset is not None
     durable = min(checkpointed_offset(node), log.recovery_point)
-    places = (segment.base_offset, end_offset, log.topic_id, 0, log.cleaning.local_start_after(segment), durable)
+    places = (segment.base_offset, end_offset, log.topic_id, 0, log.local_start_after(segment), durable)
     known = (*places, log.config.index_interval_bytes, segment.previous is None)
     SegmentRelease(node.disk, DATA, DIRECTORY, *known).run(store)  # type: ignore[arg-type]
     file = log.cleaning.release(segment)
@@ -663,13 +663,13 @@ class Pieces:
 def bring_back(node: Node, store: Store, base_offset: int) -> None:
     """As the node does it."""
     path = DIRECTORY / offset_file(base_offset, LOG)
-    place = node.log.cleaning.place_of(path)
+    place = node.log.place_of_remote(path)
     stored = read_remote(node.disk, path.with_suffix(REMOTE))
     assert place is not None
     assert stored is not None
     source = SegmentReturn(node.disk, path, stored, *place, node.log.config.index_interval_bytes).run(Pieces(store))  # type: ignore[arg-type]
     assert node.log.cleaning.come_back(path, source)
-    assert node.log.cleaning.place_of(path) is None
+    assert node.log.place_of_remote(path) is None
 
 
 def test_the_indexes_of_a_segment_that_comes_back_are_built_with_it(monkeypatch: pytest.MonkeyPatch) -> None:

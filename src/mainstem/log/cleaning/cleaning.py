@@ -149,10 +149,6 @@ class Cleaning:
             return None
         return next((after.base_offset for each, after in pairwise(self._segments) if each is segment), None)
 
-    def local_start_after(self, segment: Segment) -> int:
-        """Where the first local segment begins once this one has left the disk."""
-        return max(after.base_offset for each, after in pairwise(self._segments) if each.is_remote or each is segment)
-
     def release(self, segment: Segment) -> PurePath | None:
         """Let a segment go on from the store; the file that may be removed. Raises StorageError.
 
@@ -161,7 +157,7 @@ class Cleaning:
         """
         if self.end_of(segment) is None:
             return None
-        snapshot = offset_file(self.local_start_after(segment), SNAPSHOT)
+        snapshot = offset_file(self._log.local_start_after(segment), SNAPSHOT)
         if not self._context.disk.exists(self._log.directory / snapshot):
             return None
         file = segment.path(LOG).with_name(segment.path(LOG).name + DELETED)
@@ -169,13 +165,6 @@ class Cleaning:
         segment.close()
         segment.is_remote = True
         return file
-
-    def place_of(self, path: PurePath) -> tuple[int, int | None] | None:
-        """The base offsets of the segment that is to come back, and of the one before; None when it is gone."""
-        for segment in self._segments:
-            if segment.is_remote and segment.path(LOG) == path:
-                return segment.base_offset, segment.previous.base_offset if segment.previous is not None else None
-        return None
 
     def come_back(self, path: PurePath, source: PurePath) -> bool:
         """Let a segment go on from a file again; whether it is still there and needs it. Raises StorageError.

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from mainstem.errors import CorruptBatchError, DamagedRecordsError, OffsetOutOfRangeError
+from mainstem.log.files.names import LOG
 from mainstem.log.partition.config import LogConfig
 from mainstem.log.partition.leader_epochs import EpochEndOffset, LeaderEpochs
 from mainstem.log.partition.producer_state import ProducerEntry, ProducerState
@@ -194,6 +195,17 @@ class PartitionReads:
             if segment.is_remote:
                 first = following
         return max(self.log_start_offset, first.base_offset)
+
+    def local_start_after(self, segment: Segment) -> int:
+        """Where the first local segment begins once this one has left the disk."""
+        return max(after.base_offset for each, after in pairwise(self._segments) if each.is_remote or each is segment)
+
+    def place_of_remote(self, path: PurePath) -> tuple[int, int | None] | None:
+        """The base offsets of the segment that is to come back, and of the one before; None when it is gone."""
+        for segment in self._segments:
+            if segment.is_remote and segment.path(LOG) == path:
+                return segment.base_offset, segment.previous.base_offset if segment.previous is not None else None
+        return None
 
     def epoch_of(self, offset: int) -> int:
         """The leader epoch in which the record at an offset was written; the present one where none was."""

@@ -1,4 +1,4 @@
-"""What is known of transactions and producers where the local segments begin: nothing before it is on the disk.
+"""Finds the transactions and producers of where the local segments begin: nothing before it is on the disk.
 
 A release leaves a synced snapshot of exactly this offset, and the seal of each segment says which transactions are open
 at its end. So there is mostly nothing to do; without them an error says what is lost. Functions over the disk port.
@@ -66,8 +66,8 @@ def producers_without_snapshot(
     path: PurePath = first.directory / offset_file(first.base_offset, SNAPSHOT)
     _LOG.error(
         "%s: %s is lost or damaged: it has the producers of the records before, which are in the backup's store alone. "
-        "A batch before offset %d that an idempotent producer sends again is appended twice: start such producers "
-        "anew. The %d transactions that are open there are known from the segment's seal",
+        "A batch before offset %d that an idempotent producer sends again is appended twice: restart such "
+        "producers. The %d transactions that are open there are known from the segment's seal",
         name,
         path,
         first.base_offset,

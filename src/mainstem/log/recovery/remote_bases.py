@@ -2,7 +2,7 @@
 
 Their seals were synced before their files left the disk. A ``.remote`` without one may be of an earlier topic of that
 name: the backup may have written it while the topic was recreated. Where a ``.remote`` is lost, index files are left:
-such a segment counts, and reads of it fail, so that nobody takes the log for one without these records.
+such a segment counts, and reads of it fail, so that readers do not miss its records without an error.
 
 Functions over the disk port.
 """

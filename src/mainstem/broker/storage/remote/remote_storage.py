@@ -229,7 +229,7 @@ class RemoteStorage:
     async def _bring_back(self, path: PurePath, stored: RemoteSegment, log: PartitionLog) -> None:
         """Write the files of a segment again: an index is lost."""
         assert self.pieces is not None, "without it a read says so itself"
-        place = log.cleaning.place_of(path)
+        place = log.place_of_remote(path)
         if place is None:
             return
         disk = self._log.directory.disk
@@ -317,7 +317,7 @@ class RemoteStorage:
                 end_offset,
                 log.topic_id,
                 log.topic_partition.partition,
-                log.cleaning.local_start_after(segment),
+                log.local_start_after(segment),
                 min(directory.checkpoints.recovery_point_of(log.topic_partition, log.topic_id), log.recovery_point),
                 log.config.index_interval_bytes,
                 segment.previous is None,

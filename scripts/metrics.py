@@ -153,6 +153,9 @@ _SECTIONS: Final[dict[str, dict[str, Metric]]] = {
         "mainstem_backup_stored_bytes_total": Metric(_ONE, "bytes"),
         "mainstem_backup_failures_total": Metric(_ONE, "tries", "Grows: the store fails, or refuses."),
         "mainstem_backup_damages": Metric(_ONE, "places", "Above 0: `DATA/run/backup.log` names the files."),
+        "mainstem_backup_partitions_left_out": Metric(
+            _ONE, "partitions", "Above 0: `DATA/run/backup.log` names them, and what to do."
+        ),
         "mainstem_backup_last_error_seconds": Metric(
             ("error",), "seconds since 1970", "There: mend what the error names. It goes with the next point."
         ),

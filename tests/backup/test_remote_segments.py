@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from mainstem.backup.manifest import ManifestReader
 from mainstem.client.log import Log
 from mainstem.client.wire.cluster.cluster import WireClient
-from mainstem.errors import ConfigError, InputError, MainstemError, StorageError
+from mainstem.errors import ConfigError, InputError, MainstemError
 from mainstem.kafka_directory.graduation import graduate
 from mainstem.log.files.disk import OsDisk
 from mainstem.log.recovery.verify import verify_directory
@@ -336,15 +336,6 @@ def _read_on(log: Log, read: list[str]) -> list[str] | None:
             read.append((record.value or b"").decode())
         return sorted(read)
     return None
-
-
-def test_another_store_does_not_take_such_a_log(world: World, tmp_path: Path) -> None:
-    with world.running() as (_, log):
-        old_topic(log)
-        world.move()
-    other = f"file://{tmp_path / 'elsewhere'}"
-    with pytest.raises(StorageError, match="back up into the URL that"):
-        once(world.data, other)
 
 
 def test_damaged_indexes_are_built_again_from_the_store(world: World) -> None:

@@ -19,12 +19,14 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 from uuid import UUID
 
 from mainstem.backup.catalog import TREE, ManifestEntry, PartitionEnd, PartitionKey, StoredFile, key_of
 from mainstem.backup.manifest import Manifest
 from mainstem.backup.pieces import PieceWriter
+from mainstem.backup.remote_files import LeftOutError, RemoteFiles
 from mainstem.backup.retention import Keeper
 from mainstem.backup.source import (
     ChangedError,
@@ -37,11 +39,11 @@ from mainstem.backup.source import (
     opened,
     prove,
 )
-from mainstem.errors import DamagedTreeError, StorageError
-from mainstem.log.files.names import LOG, REMOTE, SNAPSHOT, offset_file
+from mainstem.errors import DamagedTreeError
+from mainstem.log.files.names import LOG, SNAPSHOT, offset_file
 from mainstem.log.partition.checkpoints import encode_uuid
 from mainstem.log.recovery.node_checkpoint import PartitionOffsets
-from mainstem.log.segments.remote_segment import PIECE_BYTES_MAX, RemoteSegment, StoredPiece
+from mainstem.log.segments.remote_segment import PIECE_BYTES_MAX, StoredPiece
 from mainstem.log.verifiable.tree_files import ENTRIES_FILE
 from mainstem.model import TopicPartition
 from mainstem.tlog.leaf import LEAF_BYTES
@@ -69,7 +71,8 @@ class BackupRounds:
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="backup upload")
         self._seen: dict[TopicPartition, tuple[PartitionOffsets, int]] = {}
         self._ends: dict[TopicPartition, PartitionEnd | None] = {}
-        self._written_remote: dict[tuple[PartitionKey, int], tuple[StoredPiece, ...]] = {}
+        self._remote = RemoteFiles(directory, manifest)
+        self.left_out: dict[TopicPartition, str] = {}
         self.stored_bytes = 0
         keeper.begin(manifest)
 
@@ -89,7 +92,7 @@ class BackupRounds:
         BackupTakenError.
         """
         moment = self._directory.moment()
-        round_ = _Round(self._directory, self._manifest, self._threads, self._on_damage)
+        round_ = _Round(self._directory, self._manifest, self._remote, self._threads, self._on_damage)
         try:
             self._take_changed(round_, moment)
         except ChangedError:
@@ -105,8 +108,8 @@ class BackupRounds:
         self._ends = {name: end for name, end in self._ends.items() if state.ends.get(name) != end}
         if not round_.entry.is_empty or self._ends or not self._manifest.root.chapters:
             self._commit(round_, moment, is_point=True)
-        self._write_remote()
-        self._keeper.tidy()  # then no .remote names an object that goes now
+        self._remote.write(self._seen)
+        self._keeper.tidy(self._remote.named_objects)
         return moment
 
     def _gone(self, moment: Moment) -> list[TopicPartition]:
@@ -119,34 +122,33 @@ class BackupRounds:
         ids = {name: self._directory.topic_id(name) for name, _ in missing}
         return [name for name, end in missing if ids[name] is None or end.topic_id != _text_of(ids[name])]
 
-    def _write_remote(self) -> None:
-        """Write where closed segments are in the store, for the partitions of which the log may then remove them."""
-        state = self._manifest.state
-        written: dict[tuple[PartitionKey, int], tuple[StoredPiece, ...]] = {}
-        for topic_partition in self._directory.remote_partitions():
-            end = state.ends.get(topic_partition)
-            if end is None:
-                continue
-            key = key_of(end.topic_id, topic_partition.partition)
-            for base, file in state.current(key, LOG).items():
-                if base >= end.last_base or not file.is_closed or not file.pieces:
-                    continue
-                pieces = written[key, base] = tuple(file.pieces)
-                if self._written_remote.get((key, base)) != pieces:
-                    data = RemoteSegment(self._manifest.store.url, end.topic_id, pieces).encode()
-                    self._directory.write_remote(topic_partition, end.topic_id, base, data)
-        self._written_remote = written
-
     def _take_changed(self, round_: _Round, moment: Moment) -> None:
         for topic_partition, offsets in moment.checkpoint.partitions.items():
             look = (offsets, self._directory.changed_ns(topic_partition))
             if self._seen.get(topic_partition) != look:
                 self._seen.pop(topic_partition, None)
-                self._ends[topic_partition] = round_.take(topic_partition, offsets)
-                self._seen[topic_partition] = look
+                self._take(round_, topic_partition, offsets, look)
                 round_.pause_if_long()
         for topic_partition in self._seen.keys() - moment.checkpoint.partitions.keys():
             del self._seen[topic_partition]
+        for topic_partition in self.left_out.keys() - moment.checkpoint.partitions.keys():
+            del self.left_out[topic_partition]
+
+    def _take(
+        self,
+        round_: _Round,
+        topic_partition: TopicPartition,
+        offsets: PartitionOffsets,
+        look: tuple[PartitionOffsets, int],
+    ) -> None:
+        try:
+            self._ends[topic_partition] = round_.take(topic_partition, offsets)
+        except LeftOutError as error:
+            self._ends.pop(topic_partition, None)
+            self.left_out[topic_partition] = str(error)
+            return
+        self._seen[topic_partition] = look
+        self.left_out.pop(topic_partition, None)
 
     def _commit(self, round_: _Round, moment: Moment, *, is_point: bool) -> None:
         round_.writer.finish()
@@ -169,11 +171,13 @@ class _Round:
         self,
         directory: DataDirectory,
         manifest: Manifest,
+        remote: RemoteFiles,
         threads: ThreadPoolExecutor,
         on_damage: Callable[[str], None],
     ) -> None:
         self._directory = directory
         self._state = manifest.state
+        self._remote = remote
         self._on_damage = on_damage
         self._until_s = time.monotonic() + _ROUND_S
         number = manifest.root.newest + 1
@@ -191,26 +195,34 @@ class _Round:
         return time.monotonic() > self._until_s
 
     def take(self, topic_partition: TopicPartition, offsets: PartitionOffsets) -> PartitionEnd:
-        """Store what is new of a partition; where it ends. Raises ChangedError."""
+        """Store what is new of a partition; where it ends. Raises ChangedError, LeftOutError."""
         listing = self._directory.listing(topic_partition, offsets.topic_id)
         # Kafka's checkpoint files, which are read where the node's own is damaged, name no ids.
         topic_id = _text_of(offsets.topic_id or self._directory.topic_id(topic_partition))
         key = key_of(topic_id, topic_partition.partition)
-        before = self._state.ends.get(topic_partition)
-        if before is not None and before.topic_id != topic_id:
-            self._remove_all(key_of(before.topic_id, topic_partition.partition))
+        listing = self._remote.examined(topic_partition, topic_id, listing)
+        if any(base >= offsets.recovery_point for base in listing.in_the_store):
+            self._directory.require_newest(topic_partition, offsets)
         bases = [base for base in listing.bases if base <= offsets.recovery_point]
         if not bases:
             raise ChangedError(f"{listing.directory} has no segment up to offset {offsets.recovery_point}")
         known = self._state.current(key, LOG)
         self._require_known(listing, known, bases, offsets.recovery_point)
+        in_the_store = self._in_the_store(key, topic_id, listing, bases)  # before anything is stored of the partition
+        before = self._state.ends.get(topic_partition)
+        if before is not None and before.topic_id != topic_id:
+            self._remove_all(key_of(before.topic_id, topic_partition.partition))
         end = 0
         for base, following in zip(bases, [*bases[1:], None], strict=True):
+            if base in in_the_store:
+                self._replace(key, known.get(base), in_the_store[base])
+                continue
             end = self._take_segment(key, listing, known.get(base), (base, following), offsets.recovery_point)
             if following is not None:
                 self.pause_if_long()
         for base in known.keys() - set(listing.bases):
             self._put(key, replace(known[base], removed=self.entry.number))
+            self._remote.forget(key, base)
         self._take_snapshot(key, listing, offsets.recovery_point)
         self._take_tree(key, listing)
         return PartitionEnd(
@@ -242,11 +254,30 @@ class _Round:
         """Raises ChangedError where a compaction may be ahead of the checkpoint."""
         if recovery_point >= max(listing.bases):
             return
-        for base in set(bases) - listing.remote:
+        for base in set(bases) - listing.in_the_store:
             if base not in known or not listing.segments[base].is_in(known[base].identity):
                 raise ChangedError(f"{listing.directory} has segments that are newer than the checkpoint")
 
     # Segments
+
+    def _in_the_store(
+        self, key: PartitionKey, topic_id: str, listing: Listing, bases: list[int]
+    ) -> dict[int, StoredFile]:
+        """The stored files of the segments that are not on the disk. Raises ChangedError, LeftOutError."""
+        if bases[-1] in listing.in_the_store:
+            raise LeftOutError(f"{listing.path(bases[-1])} is not on the disk, and the checkpoint is in it")
+        return {
+            base: self._remote.stored_file(key, topic_id, listing, (base, following), self.entry.number)
+            for base, following in pairwise(bases)
+            if base in listing.in_the_store
+        }
+
+    def _replace(self, key: PartitionKey, known: StoredFile | None, file: StoredFile) -> None:
+        """Let ``file`` take the place of what the manifest has of a segment."""
+        if file != known:
+            if known is not None:
+                self._put(key, replace(known, removed=self.entry.number))
+            self._put(key, file)
 
     def _take_segment(
         self,
@@ -258,13 +289,6 @@ class _Round:
     ) -> int:
         """Store what is new of a segment; the file position up to which it belongs to the point."""
         base, following = bases
-        if base in listing.remote:
-            if stored is None or following is None:
-                raise StorageError(
-                    f"{listing.path(base)} is not on the disk, and not in this backup: back up into the URL that "
-                    f"{offset_file(base, REMOTE)} beside it names"
-                )
-            return stored.size_bytes
         listed = listing.segments[base]
         if stored is not None and following is not None and stored.identity == listed.text(closed=True):
             return stored.size_bytes

@@ -147,7 +147,11 @@ class Backup:
                     break
             else:
                 self._status.stored_bytes = rounds.stored_bytes
-                self._status.held(held_ms, rounds.number)
+                left_out = [f"{name} is left out: {why}" for name, why in sorted(rounds.left_out.items())]
+                for text in left_out:
+                    if text not in self._status.left_out:
+                        self._tell(f"backup: {text}")
+                self._status.held(held_ms, rounds.number, left_out)
                 return rounds.number
         if self._stopping.is_set():
             return rounds.number

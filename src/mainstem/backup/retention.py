@@ -8,7 +8,8 @@ The *horizon* is the time before which points may go. It follows ``now - keep`` 
 that this process has run, and never goes back: a clock that jumps ahead takes no point before it is seen.
 
 Objects that no entry names any more are removed a minute later, so a restore that reads an older manifest is not cut
-off; those that a killed process has left go at the next start.
+off; those that a killed process has left go at the next start. An object stays as long as a ``.remote`` of the log
+names it: the manifest may be an older one, and the log reads its old records there.
 
 Concurrency: one thread.
 """
@@ -16,7 +17,7 @@ Concurrency: one thread.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from mainstem.backup.catalog import BackupState, ManifestEntry, StoredFile
@@ -113,13 +114,21 @@ class Keeper:
                 del self._named[name]
                 self._remove_later(name)
 
-    def tidy(self) -> None:
-        """Remove what has waited long enough. Raises StoreError; it is tried again."""
+    def tidy(self, named_elsewhere: Callable[[], set[str] | None] = set) -> None:
+        """Remove what has waited long enough. Raises StoreError; it is tried again.
+
+        What ``named_elsewhere`` says stays for now: the log reads it, whatever the manifest says. None: all stays.
+        """
         now_s = self._clock.monotonic_s()
-        due = [name for at_s, name in self._to_remove if at_s <= now_s][:_REMOVED_AT_ONCE]
-        if due:
-            self._manifest.store.delete(due)
-            taken = set(due)
+        self._to_remove = [each for each in self._to_remove if each[1] not in self._named]
+        due = [name for at_s, name in self._to_remove if at_s <= now_s]
+        kept = named_elsewhere() if due else set()
+        if kept is None:
+            return
+        gone = [name for name in due if name not in kept][:_REMOVED_AT_ONCE]
+        if gone:
+            self._manifest.store.delete(gone)
+            taken = set(gone)
             self._to_remove = [each for each in self._to_remove if each[1] not in taken]
 
 

@@ -14,9 +14,9 @@ The log process never waits for this: it takes no lock of the log, and opens fil
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -45,7 +45,7 @@ from mainstem.log.partition.checkpoints import (
     decode_properties,
     encode_uuid,
 )
-from mainstem.log.recovery.node_checkpoint import NodeCheckpoint, decode_node_checkpoint
+from mainstem.log.recovery.node_checkpoint import NodeCheckpoint, PartitionOffsets, decode_node_checkpoint
 from mainstem.log.segments.batch_scan import Start, walk_past_damage
 from mainstem.log.verifiable.tree_files import STATE_FILE
 from mainstem.model import TopicPartition
@@ -138,23 +138,30 @@ def opened(path: Path) -> Iterator[OpenFile]:
 class Listing:
     """The files of a partition: segments and snapshots, by offset, rising; and the leader epochs.
 
-    All segments were there at one moment. ``remote``: further segments, whose bytes are in the store alone.
+    All segments were there at one moment. ``remote``: further segments, whose bytes are in the store alone, with their
+    ``.remote`` files. ``lost``: further ones of which the ``.remote`` is lost (``remote_files``).
     """
 
     directory: Path
     segments: dict[int, FileIdentity]
     snapshots: list[int]
     epochs: tuple[tuple[int, int], ...]
-    remote: frozenset[int] = frozenset()
+    remote: Mapping[int, FileIdentity] = field(default_factory=dict)
+    lost: frozenset[int] = frozenset()
 
     @property
     def bases(self) -> list[int]:
         """The base offsets of all segments."""
-        return sorted({*self.segments, *self.remote})
+        return sorted({*self.segments, *self.in_the_store})
 
-    def path(self, offset: int) -> Path:
+    @property
+    def in_the_store(self) -> set[int]:
+        """The base offsets of the segments whose bytes are in the store alone."""
+        return {*self.remote, *self.lost}
+
+    def path(self, offset: int, suffix: str = LOG) -> Path:
         """The file of a segment."""
-        return self.directory / offset_file(offset, LOG)
+        return self.directory / offset_file(offset, suffix)
 
 
 class DataDirectory:
@@ -219,6 +226,11 @@ class DataDirectory:
                 for name, file in sorted((name, parse_offset_file(name)) for name in names)
                 if file is not None and file[1] == LOG
             }
+            remote = {
+                file[0]: FileIdentity.of((directory / name).stat())
+                for name, file in sorted((name, parse_offset_file(name)) for name in names)
+                if file is not None and file[1] == REMOTE and file[0] not in segments
+            }
             if _segment_names(os.listdir(directory)) != _segment_names(names):  # noqa: PTH208
                 raise ChangedError(f"segments of {directory} come and go just now")
         except FileNotFoundError as error:
@@ -236,8 +248,36 @@ class DataDirectory:
             segments,
             snapshots,
             tuple((entry.epoch, entry.start_offset) for entry in epochs),
-            frozenset(offset for offset, suffix in parsed if suffix == REMOTE and offset not in segments),
+            remote,
         )
+
+    def log_start(self, topic_partition: TopicPartition) -> int:
+        """Where a partition begins by the newest checkpoint. The log writes that before it removes files.
+
+        Raises ChangedError when the checkpoint does not name the partition.
+        """
+        found = self.moment().checkpoint.partitions.get(topic_partition)
+        if found is None:
+            raise ChangedError(f"the checkpoint does not name {topic_partition} any more")
+        return found.log_start_offset
+
+    def require_newest(self, topic_partition: TopicPartition, offsets: PartitionOffsets) -> None:
+        """Raises ChangedError when there is a checkpoint with other offsets of the partition."""
+        if self.moment().checkpoint.partitions.get(topic_partition) != offsets:
+            raise ChangedError(f"the checkpoint of {topic_partition} is an older one")
+
+    def partition_directories(self) -> list[tuple[Path, int]]:
+        """All of them, and when names last changed in each. Raises StorageError."""
+        found = []
+        try:
+            with os.scandir(self.path) as entries:
+                for entry in entries:
+                    if parse_partition_directory(entry.name) is not None:
+                        with suppress(FileNotFoundError):  # it is deleted just now
+                            found.append((self.path / entry.name, entry.stat().st_mtime_ns))
+        except OSError as error:
+            raise StorageError(f"cannot list {self.path}: {error.strerror or error}") from error
+        return found
 
     def remote_partitions(self) -> list[TopicPartition]:
         """The partitions whose closed segments may leave the disk, once the store has them. Raises StorageError."""
@@ -247,17 +287,41 @@ class DataDirectory:
             raise StorageError(f"cannot read {self.path / REMOTE_PARTITIONS}: {error.strerror or error}") from error
         return [found for found in map(parse_partition_directory, names) if found is not None]
 
-    def write_remote(self, topic_partition: TopicPartition, topic_id: str, base_offset: int, data: bytes) -> None:
-        """Write where the store has the bytes of a segment, if the partition still has it. Raises StorageError."""
+    def write_remote(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: str,
+        base_offset: int,
+        data: bytes,
+        may_replace: Callable[[Path, FileIdentity], bool],
+        *,
+        is_lost: bool,
+    ) -> bool:
+        """Write where the store has the bytes of a segment, if the partition still has it; whether the file says it.
+
+        ``may_replace`` says whether a ``.remote`` without a ``.log`` may go for the new one. ``is_lost``: it is written
+        although there is neither. Raises StorageError.
+        """
         directory = self.path / partition_directory(topic_partition)
         path = directory / offset_file(base_offset, REMOTE)
         try:
             written_id = decode_partition_metadata(_read(directory / PARTITION_METADATA))
-            is_there = path.exists() or (directory / offset_file(base_offset, LOG)).exists()
-            if is_there and (written_id is None or encode_uuid(written_id) == topic_id) and _read(path) != data:
-                replace_file(LOCAL_FILES, path, data)
+            has_log = (directory / offset_file(base_offset, LOG)).exists()
+            found = _read(path)
+            if found == data:
+                return True
+            if written_id is not None and encode_uuid(written_id) != topic_id:
+                return False
+            if not has_log:
+                may_write = is_lost if found is None else may_replace(path, FileIdentity.of(path.stat()))
+                if not may_write:
+                    return False
+            replace_file(LOCAL_FILES, path, data)
+        except FileNotFoundError:
+            return False
         except OSError as error:
             raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+        return True
 
 
 def _segment_names(names: list[str]) -> set[str]:

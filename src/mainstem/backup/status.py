@@ -7,6 +7,7 @@ backup stops, whatever the reason; so a reader computes the lag from its own clo
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -32,12 +33,19 @@ class BackupStatus:
         self.stored_bytes = 0
         self.failures = 0
         self.damages: list[str] = []
+        self.left_out: list[str] = []
         self.last_error = ""
         self._failed_ms = 0
 
-    def held(self, until_ms: int, point: int) -> None:
-        """All that was durable at this time is in the store."""
-        self.held_until_ms, self.point, self.last_error = until_ms, point, ""
+    def held(self, until_ms: int, point: int, left_out: Sequence[str] = ()) -> None:
+        """All that was durable at this time is in the store, but for partitions that were left out, for these reasons.
+
+        While there are any, the time stays.
+        """
+        self.left_out = list(left_out)
+        if not left_out:
+            self.held_until_ms = until_ms
+        self.point, self.last_error = point, ""
         self.publish()
 
     def failed(self, error: str) -> None:
@@ -71,6 +79,11 @@ class BackupStatus:
         found += counter("mainstem_backup_failures_total", "Tries that failed since its start", [({}, self.failures)])
         found += gauge(
             "mainstem_backup_damages", "Places of the log that its backup found damaged", [({}, len(self.damages))]
+        )
+        found += gauge(
+            "mainstem_backup_partitions_left_out",
+            "Partitions that the last round left out: old segments of them are not in the store",
+            [({}, len(self.left_out))],
         )
         if error:
             found += gauge("mainstem_backup_last_error_seconds", "When the backup failed last, and how", error)

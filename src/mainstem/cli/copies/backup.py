@@ -43,8 +43,11 @@ def to(
         bool, typer.Option("--take-over", help="Go on where another copy of this directory, which is gone, wrote.")
     ] = False,
     json: options.Json = False,
-) -> None:
-    """Back up the log in --data, running or stopped, until ctrl-C. `mainstem backup URL` is the short form."""
+) -> int:
+    """Back up the log in --data, running or stopped, until ctrl-C. `mainstem backup URL` is the short form.
+
+    With --once exit code 5 when a partition had to be left out.
+    """
     from mainstem.backup.continuous import Backup, BackupOptions
     from mainstem.backup.moments import parse_duration
     from mainstem.backup.process import run
@@ -62,13 +65,15 @@ def to(
                 out(f"ready: backup {store_url}")
 
         run(data, store_url, chosen, say=note, on_ready=ready)
-        return
-    with Backup(data, open_store(store_url), chosen, BackupStatus(None, SystemClock()), note) as backup:
+        return DONE
+    status = BackupStatus(None, SystemClock())
+    with Backup(data, open_store(store_url), chosen, status, note) as backup:
         point = backup.round()
     if json:
-        out_json({"point": point, "url": store_url})
+        out_json({"point": point, "url": store_url, "left_out": status.left_out})
     else:
         out(f"point {point} is in {store_url}")
+    return NO if status.left_out else DONE
 
 
 @app.command()

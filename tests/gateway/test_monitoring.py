@@ -207,6 +207,14 @@ def test_the_slowest_syncs_are_of_the_time_between_two_looks() -> None:
         ({"metrics": read_metrics(b"mainstem_transaction_oldest_seconds 61")}, "transaction-open"),
         ({"metrics": read_metrics(b"mainstem_backup_held_until_seconds 1799999939")}, "backup-behind"),
         ({"metrics": read_metrics(b"mainstem_backup_damages 1")}, "backup-damaged"),
+        (
+            {
+                "metrics": read_metrics(
+                    b"mainstem_backup_partitions_left_out 1\nmainstem_backup_held_until_seconds 1799999939"
+                )
+            },
+            "backup-left-out",
+        ),
         ({"metrics": read_metrics(b"mainstem_mirror_level_until_seconds 1799999939")}, "mirror-behind"),
         ({"metrics": read_metrics(b"mainstem_mirror_topics_set_aside 1")}, "mirror-topics-left-out"),
     ],
@@ -216,7 +224,8 @@ def test_each_rule_finds_its_problem_and_nothing_else(change: dict[str, object],
         "metrics": read_metrics(
             b"mainstem_partitions_offline 0\nmainstem_disk_size_bytes 100\nmainstem_disk_free_bytes 10\n"
             b"mainstem_transaction_oldest_seconds 60\nmainstem_backup_held_until_seconds 1799999940\n"
-            b"mainstem_backup_damages 0\nmainstem_mirror_level_until_seconds 1799999940\n"
+            b"mainstem_backup_damages 0\nmainstem_backup_partitions_left_out 0\n"
+            b"mainstem_mirror_level_until_seconds 1799999940\n"
             b"mainstem_mirror_topics_set_aside 0"
         ),
         "views": [VIEW],

@@ -110,7 +110,16 @@ def _of_backup(snapshot: NodeSnapshot) -> Iterator[Symptom]:
     behind_s = backup_lag_s(snapshot)
     errors = (snapshot.metrics or {}).get("mainstem_backup_last_error_seconds", ())
     why = f" {errors[0][0]['error']}." if errors else ""
-    if behind_s is not None and behind_s > BACKUP_LAG_S:
+    left_out = snapshot.metric("mainstem_backup_partitions_left_out") or 0
+    if left_out:
+        yield Symptom(
+            "backup-left-out",
+            "backup",
+            f"The backup leaves out {left_out:,.0f} partition{'s' if left_out > 1 else ''}.",
+            "The store lacks old segments of them. DATA/run/backup.log names them, and what to do.",
+            "/console/history",
+        )
+    if behind_s is not None and behind_s > BACKUP_LAG_S and (errors or not left_out):
         yield Symptom(
             "backup-behind",
             "backup",

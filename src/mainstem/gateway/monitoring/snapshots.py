@@ -61,6 +61,7 @@ _FAMILIES: Final = frozenset(
         "mainstem_backup_held_until_seconds",
         "mainstem_backup_last_error_seconds",
         "mainstem_backup_damages",
+        "mainstem_backup_partitions_left_out",
         "mainstem_mirror_level_until_seconds",
         "mainstem_mirror_topics_set_aside",
         "process_resident_memory_bytes",

@@ -34,29 +34,33 @@ def pieces_of(world: World, base: int) -> tuple[StoredPiece, ...]:
     return RemoteSegment.decode(path.read_bytes(), path).pieces
 
 
-def test_the_log_keeps_its_own_segments_after_a_copy_has_written(world: World, tmp_path: Path) -> None:
-    """The copy has other records of the same sizes. Then the log takes its backup back."""
+@pytest.mark.parametrize("size", [1, 1.4])
+def test_the_log_keeps_its_own_segments_after_a_copy_has_written(world: World, tmp_path: Path, size: float) -> None:
+    """The copy has other records, in segments of the same size or of others. Then the log takes its backup back."""
     with world.running() as (_, log):
         old_topic(log, 110)
         eventually(lambda: once(world.data, world.url) and len(world.files(".remote")) > 3, "closed ones are stored")
     copy = World(tmp_path / "copy", world.url)
     shutil.copytree(world.data, copy.data)
     with world.running() as (_, log):
-        write(log, 110, 20)
+        write(log, 110, 80)
         world.move()
     own = {base: pieces_of(world, base) for base in world.files(".remote")}
     with copy.running(remote_log_manager_task_interval_ms="3600000") as (_, log):
-        for start in (110, 120):
-            log.append_many(TOPIC, [value(n).replace("x", "y") for n in range(start, start + 10)])
-        eventually(lambda: _ends(copy) == 130 or not once(copy.data, copy.url, take_over=True), "the copy is stored")
+        for start in range(110, 200, 10):
+            others = [value(n).replace("x" * 900, "y" * int(900 * size)) for n in range(start, start + 10)]
+            log.append_many(TOPIC, others)
+        eventually(
+            lambda: once(copy.data, copy.url, take_over=True) and _ends(copy) == 200, "the copy's records are stored"
+        )
     with world.running() as (_, log):
         once(world.data, world.url, take_over=True)
-        assert {base: pieces_of(world, base) for base in own} == own
+        assert {base: pieces_of(world, base) for base in world.files(".remote")} == own
     with world.running() as (_, log):
-        assert values_of(log, TOPIC) == expected(130)
+        assert values_of(log, TOPIC) == expected(190)
     require_sound(world.url)
     restored(world.url, tmp_path / "restored")
-    assert values(tmp_path / "restored", TOPIC) == expected(130)
+    assert values(tmp_path / "restored", TOPIC) == expected(190)
 
 
 def _ends(world: World) -> int:

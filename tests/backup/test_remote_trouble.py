@@ -11,11 +11,12 @@ import pytest
 from mainstem.backup.manifest import ManifestReader
 from mainstem.backup.remote_files import RemoteFiles
 from mainstem.backup.source import DataDirectory
+from mainstem.backup.status import BackupStatus
 from mainstem.clock import SystemClock
 from mainstem.log.segments.remote_segment import RemoteSegment, StoredPiece
 from mainstem.object_stores.opening import open_store
 from mainstem.record.checksum import crc32c
-from tests.backup.support import BackupStatus, backup_of, once, require_sound, restored, values, values_of
+from tests.backup.support import backup_of, once, require_sound, restored, values, values_of
 from tests.backup.test_remote_segments import TIERED, TOPIC, World, expected, old_topic, value, write
 from tests.support.eventually import eventually
 

@@ -3,6 +3,7 @@
 * ``process``: the backup's process; ``continuous``: its loop
 * ``backup_round``: one point in time: what is new in the data directory goes into the store
 * ``source``: reads the data directory of a running or stopped log
+* ``remote_files``: segments that are in the store alone, and the files beside them that say where
 * ``pieces``: stretches of files on their way into objects
 * ``manifest``: the root object, claimed and changed by compare-and-set; points and chapters
 * ``catalog``: the state that the manifest describes, as values

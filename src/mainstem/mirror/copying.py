@@ -14,6 +14,7 @@ from uuid import UUID
 
 from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST
 from mainstem.client.wire.cluster.fetching import NO_RECORDS, FetchedPartition
+from mainstem.client.wire.cluster.stored_records import is_in_store
 from mainstem.errors import MainstemError, MirrorRefusedError, OffsetOutOfRangeError, UnavailableError
 from mainstem.mirror.appending import MirrorAppend, MirrorAppended, append
 from mainstem.mirror.link import Link
@@ -180,10 +181,11 @@ class Copying:
     def _end_of_gap(self, tp: TopicPartition, progress: CopyProgress) -> int:
         """Where offsets without a batch end, at the end of the source; -1 where there are batches.
 
-        A fetch of several partitions may bring nothing of one that has something. Asked for alone, it brings a batch.
+        A fetch of several partitions may bring nothing of one that has something. Asked for alone, it brings a batch,
+        unless the source has to load it first.
         """
         alone = self._link.source.fetch({tp: progress.fetch_from}, max_wait_ms=0, read_committed=False)[tp]
-        if alone.error is not None or len(alone.records):
+        if alone.error is not None or len(alone.records) or is_in_store(self._link.source, tp, progress.fetch_from):
             return -1
         return alone.high_watermark
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from mainstem.client.failures import error_of
 from mainstem.client.wire.cluster.cluster import EARLIEST, WireClient
+from mainstem.client.wire.cluster.stored_records import fetch_loaded
 from mainstem.errors import MirrorRefusedError
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode
@@ -85,9 +86,9 @@ def _same_at(source: WireClient, target: WireClient, tp: TopicPartition, offset:
 def batch_at(client: WireClient, tp: TopicPartition, offset: int) -> BatchHeader | None:
     """The header of the first batch that ends at or after ``offset``; None where there is none.
 
-    Raises the log's error for the partition.
+    Raises the log's error for the partition, LogUnavailableError.
     """
-    fetched = client.fetch({tp: offset}, max_wait_ms=0, partition_max_bytes=_ANY_BYTES, read_committed=False)[tp]
+    fetched = fetch_loaded(client, tp, offset, _ANY_BYTES, read_committed=False)
     if fetched.error is not None:
         raise fetched.error
     headers = (header for _, header in iter_headers(fetched.records))

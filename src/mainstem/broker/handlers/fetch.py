@@ -50,6 +50,8 @@ from mainstem.record.reader import AbortedTransaction
 _BY_ID_FROM: Final = 13
 _READ_COMMITTED: Final = 1
 _UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_LOAD_WAIT_S: Final = 0.5
+"""Kafka's default of remote.fetch.max.wait.ms."""
 _DIVERGED: Final = -2
 """The end offset for a reader whose log has diverged from this one."""
 
@@ -61,11 +63,11 @@ def handle(node: Node, call: Call) -> Answer | Awaitable[Answer]:
     except RemoteError as error:
         return FetchResponse(error_code=error_code(error), responses=[])
     fetch = _Fetch(node, call, session)
-    answer = fetch.look(is_over=body.max_wait_ms <= 0)
+    answer = fetch.look(is_over=body.max_wait_ms <= 0, is_first=True)
     if answer is not None:
         return answer
     session.watch()
-    return node.fetches.delay(session, fetch.look, body.max_wait_ms / 1000)
+    return node.fetches.delay(session, fetch.look, fetch.wait_s)
 
 
 def _session(node: Node, call: Call) -> FetchSession:
@@ -111,9 +113,18 @@ class _Fetch:
         self._found: dict[SessionPartition, PartitionData] = {}
         self._has_old = False
         """Records of a remote segment were read: what follows may have to be loaded, so the answer does not wait."""
+        self._is_loading = False
 
-    def look(self, is_over: bool) -> FetchResponse | None:
-        """Return the response if there is enough data for one; if ``is_over``, return whatever there is."""
+    @property
+    def wait_s(self) -> float:
+        """How long the response may wait: for records that are being loaded, a little in any case, as in Kafka."""
+        return max(self._body.max_wait_ms / 1000, _LOAD_WAIT_S if self._is_loading else 0.0)
+
+    def look(self, is_over: bool, *, is_first: bool = False) -> FetchResponse | None:
+        """Return the response if there is enough data for one; if ``is_over``, return whatever there is.
+
+        The first look returns nothing where there is nothing yet, and old records are being loaded.
+        """
         session = self._session
         if session.epoch != self._epoch:
             # Another request has used the session while this one waited.
@@ -121,6 +132,7 @@ class _Fetch:
         size_bytes, has_failed = self._read()
         # An error is returned at once. A request for no partitions is answered at once, too.
         is_due = has_failed or self._has_old or not session.partitions or session.is_closed
+        is_over = is_over and not (is_first and self._is_loading and not size_bytes)
         if is_over or is_due or size_bytes >= min(self._body.min_bytes, self._max_bytes):
             return self._answer()
         for partition in session.unread:
@@ -167,6 +179,7 @@ class _Fetch:
         failure = self._node.remote.begin(missing, log)
         if failure is not None:
             return _refused(partition.asked.partition, failure)
+        self._is_loading = True
         return PartitionData(
             partition_index=partition.asked.partition,
             error_code=ErrorCode.NONE,

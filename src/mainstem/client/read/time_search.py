@@ -18,6 +18,7 @@ from typing import Final
 
 from mainstem.client.read.decoding import Chunk
 from mainstem.client.wire.cluster.cluster import EARLIEST, Isolation, WireClient
+from mainstem.client.wire.cluster.stored_records import is_in_store
 from mainstem.errors import CorruptBatchError, DamagedRecordsError, LogUnavailableError
 from mainstem.model import OnDamaged, TopicPartition
 
@@ -88,6 +89,9 @@ def first_records(
                 left[tp] = next_offset
         empty = empty + 1 if left == before else 0
         if empty == _EMPTY_FETCHES_MAX:
+            if any(is_in_store(client, tp, offset) for tp, offset in left.items()):
+                empty = 0  # the log loads it; should its store fail, it says so
+                continue
             tp, offset = next(iter(left.items()))
             raise LogUnavailableError(f"{tp} has no records from offset {offset} on, though it once reached {ends[tp]}")
         fetch_bytes = _FETCH_BYTES

@@ -190,11 +190,10 @@ class PartitionReads:
     @property
     def local_start_offset(self) -> int:
         """From here on all is in ``.log`` files."""
-        first = self._segments[0]
-        for segment, following in pairwise(self._segments):
-            if segment.is_remote:
-                first = following
-        return max(self.log_start_offset, first.base_offset)
+        slot = len(self._segments) - 1
+        while slot and not self._segments[slot - 1].is_remote:  # from the end: few of many are local
+            slot -= 1
+        return max(self.log_start_offset, self._segments[slot].base_offset)
 
     def local_start_after(self, segment: Segment) -> int:
         """Where the first local segment begins once this one has left the disk."""

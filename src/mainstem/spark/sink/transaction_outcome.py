@@ -21,6 +21,7 @@ from typing import Final
 
 from mainstem.client.wire.cluster.cluster import EARLIEST, WireClient
 from mainstem.client.wire.cluster.fetching import FetchedPartition
+from mainstem.client.wire.cluster.stored_records import fetch_loaded
 from mainstem.client.wire.connection.deadline import Deadline, pauses_s
 from mainstem.clock import SystemClock
 from mainstem.errors import LogUnavailableError, UnknownTopicError
@@ -94,10 +95,7 @@ def _marker_in(
 def _fetch(
     client: WireClient, transaction: DecidedTransaction, offset: int, size_bytes: int, *, read_committed: bool
 ) -> FetchedPartition:
-    tp = transaction.witness
-    fetched = client.fetch({tp: offset}, max_wait_ms=0, partition_max_bytes=size_bytes, read_committed=read_committed)[
-        tp
-    ]
+    fetched = fetch_loaded(client, transaction.witness, offset, size_bytes, read_committed=read_committed)
     if fetched.error is not None:
         raise fetched.error
     return fetched

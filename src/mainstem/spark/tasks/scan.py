@@ -15,6 +15,7 @@ from typing import Any
 from mainstem.client.wire.cluster.cluster import Isolation, WireClient
 from mainstem.client.wire.cluster.damage import damage_at
 from mainstem.client.wire.cluster.fetching import FetchedPartition
+from mainstem.client.wire.cluster.stored_records import is_in_store
 from mainstem.errors import CorruptBatchError, DamagedRecordsError, LogUnavailableError, OffsetOutOfRangeError
 from mainstem.model import TopicPartition, topic_was_recreated
 from mainstem.record.arrow_decode import decode
@@ -86,6 +87,9 @@ def read_range(client: WireClient, wanted: OffsetRange, options: ScanOptions) ->
         if decoded.next_offset == offset:
             empty += 1
             if empty == _EMPTY_FETCHES_MAX:
+                if is_in_store(client, tp, offset):
+                    empty = 0  # the log loads it; should its store fail, it says so
+                    continue
                 raise LogUnavailableError(
                     f"{tp} has no records from offset {offset} on, though it once reached {wanted.end}: "
                     f"its end is now {fetched.last_stable_offset}"

@@ -452,3 +452,29 @@ def test_tasks_of_spark_read_both_parts(world: World, reads_files: bool, monkeyp
     local_segments._DIRECTORIES.clear()
     assert found == expected(350)
     assert bool(asked) == reads_files
+
+
+def test_tasks_of_spark_take_no_aborted_records_where_a_remote_file_is_lost(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file's segment has the marker: the transaction index that follows does not know the transaction."""
+    monkeypatch.setattr(local_segments, "OFFSETS_MIN", 1)
+    with world.running() as (broker, log):
+        old_topic(log, 0)
+        session = TransactionSession(WireClient(broker.bootstrap), SystemClock(), "aborted", 60.0)
+        session.begin()
+        session.produce(ModelPartition(TOPIC, 0), [NewRecord(None, value(n).encode(), (), 0) for n in range(10)])
+        write(log, 10, 10)
+        session.producer.end(commit=False)
+        session.close()
+        write(log, 20, 60)
+        world.move()
+        _, second, third = world.files(".remote")[:3]
+        assert 10 <= second <= 20 < third  # the marker is at 20
+        (world.data / f"{TOPIC}-0" / f"{second:020d}.remote").unlink()
+        with WireClient(broker.bootstrap, reuse_buffers=True) as client:
+            wanted = OffsetRange(ModelPartition(TOPIC, 0), 0, second)
+            batches = list(read_range(client, wanted, ScanOptions(COLUMNS, reads_files=True)))
+    local_segments._DIRECTORIES.clear()
+    found = sorted((each or b"").decode() for batch in batches for each in batch["value"].to_pylist())
+    assert found == sorted(value(n) for n in range(10, second))

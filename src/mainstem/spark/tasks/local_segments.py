@@ -294,7 +294,8 @@ class _PartitionFiles:
         self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         names = [parse_offset_file(name) for name in os.listdir(self._handle)]  # noqa: PTH208 - it takes a handle
         local = {name[0] for name in names if name is not None and name[1] == LOG}
-        away = {name[0] for name in names if name is not None and name[1] == REMOTE} - local
+        # Where a .remote is lost, too, the seal is left: its transactions are not to be passed over.
+        away = {name[0] for name in names if name is not None and name[1] in (REMOTE, SEAL)} - local
         self._bases = sorted(local | away)
         self.local_start = min((base for base in local if base > max(away, default=-1)), default=0)
         """From here on all is in ``.log`` files."""

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -31,16 +32,23 @@ from mainstem.log.files.names import (
     META_PROPERTIES,
     NODE_CHECKPOINT,
     OFFSET_INDEX,
+    PARTITION_METADATA,
     REMOTE,
     REMOTE_PARTITIONS,
     SEAL,
+    SEGMENT_SUFFIXES,
     SNAPSHOT,
     offset_file,
 )
 from mainstem.log.files.small_files import read_file
 from mainstem.log.node.directory import LogDirectory
 from mainstem.log.node.retention import Retention
-from mainstem.log.partition.checkpoints import decode_leader_epochs, decode_properties, encode_uuid
+from mainstem.log.partition.checkpoints import (
+    decode_leader_epochs,
+    decode_properties,
+    encode_partition_metadata,
+    encode_uuid,
+)
 from mainstem.log.partition.config import LogConfig
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.recovery.verify import verify_directory
@@ -698,6 +706,32 @@ def test_the_indexes_of_a_segment_that_comes_back_are_built_with_it(monkeypatch:
 
     monkeypatch.setattr(Segment, "walk_proving", walk)
     assert loading(store, lambda: list(committed_records(node.log))) == before
+
+
+@pytest.mark.parametrize("gone", ["segment", "topic"])
+def test_a_segment_that_is_deleted_while_it_comes_back_leaves_no_index_files(gone: str) -> None:
+    """Those of a topic that is created again under the name have the same names."""
+    node, store = hourly()
+    release_all(node, store)
+    path = DIRECTORY / offset_file(0, LOG)
+    stored = read_remote(node.disk, path.with_suffix(REMOTE))
+    assert stored is not None
+
+    class Deleting(Pieces):
+        def fetch(self, url: str, piece: StoredPiece, step: Callable[[], None]) -> bytes:
+            if piece is stored.pieces[-1] and gone == "segment":
+                for suffix in SEGMENT_SUFFIXES:
+                    node.disk.remove(path.with_suffix(suffix))
+            elif piece is stored.pieces[-1]:
+                node.disk.remove(path.with_suffix(SEAL))
+                replace_file(node.disk, DIRECTORY / PARTITION_METADATA, encode_partition_metadata(uuid4()))
+            return super().fetch(url, piece, step)
+
+    with pytest.raises(StorageError, match="any more"):
+        SegmentReturn(node.disk, path, stored, 0, None, 4096).run(Deleting(store))  # type: ignore[arg-type]
+    left = [each.name for each in node.files("")]
+    assert f"{path.stem}.seal" not in left
+    assert not [each for each in left if ".log." in each or each.endswith(".tmp")]
 
 
 @pytest.mark.parametrize("seed", range(8))

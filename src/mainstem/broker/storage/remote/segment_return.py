@@ -14,7 +14,11 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from mainstem.durable_files import TEMPORARY
+from mainstem.errors import StorageError
 from mainstem.log.files.disk import Disk, DiskFile
+from mainstem.log.files.names import PARTITION_METADATA, REMOTE, offset_file
+from mainstem.log.files.small_files import read_file
+from mainstem.log.partition.checkpoints import decode_partition_metadata, encode_uuid
 from mainstem.log.segments.batch_scan import Start, walk_verified
 from mainstem.log.segments.index_checksums import NOT_KNOWN_DURABLE
 from mainstem.log.segments.remote_segment import RemoteSegment
@@ -42,8 +46,9 @@ class SegmentReturn(NamedTuple):
     def run(self, pieces: RemotePieces, step: Callable[[], None] = lambda: None) -> PurePath:
         """Write all its bytes and its index files, durably; the name of the file.
 
-        Raises StorageError, CorruptBatchError, and what the store raises.
+        Raises StorageError, also when the segment is gone meanwhile, CorruptBatchError, and what the store raises.
         """
+        self._require_there()
         target = self.path.with_name(self.path.name + TEMPORARY)
         self.disk.remove(target)
         file = self.disk.create(target)
@@ -51,6 +56,7 @@ class SegmentReturn(NamedTuple):
             for piece in self.stored.pieces:
                 file.write(piece.start, [pieces.fetch(self.stored.url, piece, step)])
             file.sync()
+            self._require_there()  # loading it took some time
             self._build_indexes(file, step)
         except BaseException:
             self.disk.remove(target)
@@ -59,6 +65,13 @@ class SegmentReturn(NamedTuple):
             file.close()
         self.disk.sync_directory(self.path.parent)
         return target
+
+    def _require_there(self) -> None:
+        """The segment is not deleted, and the directory is not of a topic that was created again under the name."""
+        topic_id = decode_partition_metadata(read_file(self.disk, self.path.parent / PARTITION_METADATA))
+        is_same = topic_id is not None and encode_uuid(topic_id) == self.stored.topic_id
+        if not is_same or not self.disk.exists(self.path.with_name(offset_file(self.base_offset, REMOTE))):
+            raise StorageError(f"{self.path} is not a segment of topic {self.stored.topic_id} any more")
 
     def _build_indexes(self, file: DiskFile, step: Callable[[], None]) -> None:
         open_transactions = OpenTransactions()

@@ -716,13 +716,14 @@ def test_a_segment_that_is_deleted_while_it_comes_back_leaves_no_index_files(gon
     path = DIRECTORY / offset_file(0, LOG)
     stored = read_remote(node.disk, path.with_suffix(REMOTE))
     assert stored is not None
+    last_piece = stored.pieces[-1]
 
     class Deleting(Pieces):
         def fetch(self, url: str, piece: StoredPiece, step: Callable[[], None]) -> bytes:
-            if piece is stored.pieces[-1] and gone == "segment":
+            if piece is last_piece and gone == "segment":
                 for suffix in SEGMENT_SUFFIXES:
                     node.disk.remove(path.with_suffix(suffix))
-            elif piece is stored.pieces[-1]:
+            elif piece is last_piece:
                 node.disk.remove(path.with_suffix(SEAL))
                 replace_file(node.disk, DIRECTORY / PARTITION_METADATA, encode_partition_metadata(uuid4()))
             return super().fetch(url, piece, step)

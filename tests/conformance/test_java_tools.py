@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from mainstem.client.log import Log
+from tests.backup.support import once
 from tests.broker.harness import LogProcess
 from tests.support.apache_kafka import run_tool
+from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.maven, pytest.mark.usefixtures("kafka_jars")]
 
@@ -27,6 +31,22 @@ class Tools:
         assert done.returncode == 0, done.stdout + done.stderr
         assert "Exception" not in done.stderr, done.stderr
         return done.stdout
+
+
+@pytest.fixture(scope="module")
+def stored_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the log's backup is."""
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory, stored_log: Path) -> Iterator[LogProcess]:
+    """As for all clients; its old segments may be in a store."""
+    settings = {"mainstem_remote_storage_url": f"file://{stored_log}", "remote_log_manager_task_interval_ms": "50"}
+    with LogProcess(
+        tmp_path_factory.mktemp("log") / "data", group_min_session_timeout_ms="1000", **settings
+    ) as process:
+        yield process
 
 
 @pytest.fixture(scope="module")
@@ -137,3 +157,24 @@ def test_kafka_reads_the_groups_and_segments_that_were_written(tools: Tools, tmp
         dumped = run_tool(TOOLS + "DumpLogSegments", "--deep-iteration", "--files", str(data / name / segment))
         assert (dumped.returncode, dumped.stderr) == (0, "")
         assert "isvalid: false" not in dumped.stdout
+
+
+def test_the_offset_shell_shows_where_the_local_part_begins_and_the_stored_one_ends(
+    tools: Tools, log: LogProcess, stored_log: Path
+) -> None:
+    topic = ("--topic", "tiered")
+    configs = {"remote.storage.enable": "true", "local.retention.bytes": "0", "retention.ms": "-1"}
+    with Log(log.bootstrap) as client:
+        client.create_topic("tiered", partitions=1, configs=configs | {"internal.segment.bytes": "20000"})
+        for _ in range(10):
+            client.append_many("tiered", ["x" * 900] * 10)
+    partition = log.data_dir / "tiered-0"
+
+    def local_start() -> int | None:
+        once(log.data_dir, f"file://{stored_log}")
+        bases = [int(path.stem) for path in partition.glob("*.log")]
+        return bases[0] if len(bases) == 1 else None
+
+    start = eventually(local_start, "the closed segments have left the disk")
+    for time, offset in {"-4": start, "-5": start - 1}.items():
+        assert tools(TOOLS + "GetOffsetShell", *topic, "--time", time).strip() == f"tiered:0:{offset}", time

@@ -369,6 +369,12 @@ def test_it_is_verified_and_graduates_from_a_restored_directory(world: World, tm
     assert (report.damages, report.remote_segments) == ([], len(world.files(".remote")))
     with pytest.raises(InputError, match="mainstem restore URL --to DIR"):
         graduate(world.data, tmp_path / "kafka")
+    for path in (world.data / f"{TOPIC}-0").glob("*.remote"):
+        path.rename(path.with_suffix(".lost"))
+    with pytest.raises(InputError, match="mainstem restore URL --to DIR"):
+        graduate(world.data, tmp_path / "kafka")
+    for path in (world.data / f"{TOPIC}-0").glob("*.lost"):
+        path.rename(path.with_suffix(".remote"))
     restored(world.url, tmp_path / "copy")
     plan = graduate(tmp_path / "copy", tmp_path / "kafka")
     assert "remote.storage.enable" not in plan.cluster.topics[TOPIC].configs

@@ -22,6 +22,7 @@ from mainstem.log.files.names import (
     LOG,
     OFFSET_INDEX,
     REMOTE,
+    SEAL,
     SNAPSHOT,
     TIME_INDEX,
     TRANSACTION_INDEX,
@@ -63,7 +64,7 @@ def partition_transfer(path: Path) -> PartitionTransfer:
     with reading(path):
         sizes = {entry.name: entry.stat().st_size for entry in os.scandir(path) if entry.is_file()}
     parsed = {name: file for name in sizes if (file := parse_offset_file(name)) is not None}
-    remote = {offset for offset, suffix in parsed.values() if suffix == REMOTE}
+    remote = {offset for offset, suffix in parsed.values() if suffix in (REMOTE, SEAL)}  # a .remote may be lost
     if away := remote - {offset for offset, suffix in parsed.values() if suffix == LOG}:
         raise InputError(
             f"{path} has {len(away)} segments that are in the store of its backup alone: restore the backup into "

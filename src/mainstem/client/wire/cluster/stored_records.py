@@ -1,7 +1,7 @@
 """Records that a log has to load from an object store before it can answer with them (tiered storage, KIP-405).
 
 A fetch of such records is answered without any when its time is over first. That looks like offsets without records,
-which readers may pass over. So whoever draws a conclusion from an answer without records asks here first.
+which readers may pass over. A reader asks here before it draws a conclusion from an answer without records.
 
 Functions over a ``WireClient``, whose contract they have.
 """

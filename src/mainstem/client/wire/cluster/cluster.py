@@ -46,8 +46,6 @@ LATEST: Final = -1
 """The end of a partition: its high watermark, or its last stable offset when reading what is committed."""
 EARLIEST: Final = -2
 """The log start offset."""
-EARLIEST_LOCAL: Final = -4
-"""Where the part begins that the log need not load from a store (version 8)."""
 _PRODUCE_VERSION_MAX_BY_NAME: Final = 12
 _CLOSE_TIMEOUT_S: Final = 1.0
 _AT_ONCE_MAX: Final = 50
@@ -192,7 +190,7 @@ class WireClient:
         at: int = LATEST,
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, int]:
-        """The offset of each partition at EARLIEST, LATEST, EARLIEST_LOCAL, or of the first record since a time in ms.
+        """The offset of each partition at EARLIEST, at LATEST, or of its first record at or after a time in ms.
 
         A partition that has no record at or after that time is not in the answer. Raises UnknownTopicError.
         """

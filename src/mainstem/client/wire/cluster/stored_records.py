@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mainstem.client.wire.cluster.cluster import EARLIEST_LOCAL, WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.cluster.fetching import FetchedPartition
 from mainstem.client.wire.connection.deadline import Deadline
 from mainstem.clock import SystemClock
@@ -18,6 +18,8 @@ from mainstem.errors import LogUnavailableError
 from mainstem.model import TopicPartition
 from mainstem.protocol.messages.list_offsets import ListOffsetsRequest
 
+_EARLIEST_LOCAL: Final = -4
+"""ListOffsets of it: where the part begins that the log need not load."""
 _EARLIEST_LOCAL_FROM: Final = 8
 """Logs that do not know this version have no tiered storage."""
 _WAIT_MS: Final = 500
@@ -27,7 +29,7 @@ def is_in_store(client: WireClient, tp: TopicPartition, offset: int) -> bool:
     """Whether the log has to load what lies at an offset. Raises UnknownTopicError, LogUnavailableError."""
     if client.version_of(ListOffsetsRequest) < _EARLIEST_LOCAL_FROM:
         return False
-    return offset < client.list_offsets([tp], EARLIEST_LOCAL).get(tp, 0)
+    return offset < client.list_offsets([tp], _EARLIEST_LOCAL).get(tp, 0)
 
 
 def fetch_loaded(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import count
 
 import pyarrow as pa
@@ -49,21 +50,25 @@ class Sink:
         decide_and_finish(run, batch_id, prepared, on_step=on_step)
 
     def read(self) -> list[str]:
-        """What a reader of another make sees, to the last stable offset; it would stall at an open transaction."""
+        """What a reader of another make sees; it would stall at an open transaction."""
         return sorted(read_committed(self.log.bootstrap, self.topic))
 
 
 def read_committed(bootstrap: str, topic: str) -> Iterator[str]:
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, isolation_level="read_committed")
-    partitions = [KafkaTopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
-    consumer.assign(partitions)
-    consumer.seek_to_beginning()
-    ends = consumer.end_offsets(partitions)
-    while any(consumer.position(each) < ends[each] for each in partitions):
-        for records in consumer.poll(timeout_ms=500).values():
-            for record in records:
-                yield record.value.decode()
-    consumer.close()
+    """Every committed record to the high watermark.
+
+    Not only to the last stable offset: Apache Kafka answers EndTxn before it has written the markers.
+    """
+    with closing(KafkaConsumer(bootstrap_servers=bootstrap)) as uncommitted:
+        partitions = [KafkaTopicPartition(topic, number) for number in uncommitted.partitions_for_topic(topic) or ()]
+        ends = uncommitted.end_offsets(partitions)
+    with closing(KafkaConsumer(bootstrap_servers=bootstrap, isolation_level="read_committed")) as consumer:
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        while any(consumer.position(each) < ends[each] for each in partitions):
+            for records in consumer.poll(timeout_ms=500).values():
+                for record in records:
+                    yield record.value.decode()
 
 
 def truth(batches: int) -> list[str]:

@@ -29,6 +29,7 @@ def test_help_names_every_command(command: Commands) -> None:
 def test_the_version_is_told(command: Commands) -> None:
     assert command.run("version").out.startswith("mainstem 0.")
     assert set(command.run("version", "--json").json) == {"version", "python"}
+    assert command.run("--version").out == command.run("version").out
 
 
 @pytest.mark.parametrize("arguments", [("serv",), ("load",), ("load", "--nope"), ("read", "t", "--limit", "x")])

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -73,12 +73,26 @@ def command_line(only: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(lambda: None)  # one command alone is a group, too
+    app.callback()(_root)  # one command alone is a group, too
     for name in [each for each in _COMMANDS if only in (None, each)]:
         app.command(name, cls=PlainCommand if name == "serve" else None)(getattr(_module(_COMMANDS[name]), name))
     for name in [each for each in _GROUPS if only in (None, each)]:
         app.add_typer(_module(_GROUPS[name]).app, name=name)
     return app
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        _module(_COMMANDS["version"]).version()
+        raise typer.Exit
+
+
+def _root(
+    is_version_asked: Annotated[  # not "version": the settings file may have a table of that command's name
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_say_version, is_eager=True)
+    ] = False,
+) -> None:
+    """What stands before the command."""
 
 
 def _module(name: str) -> Any:
@@ -94,9 +108,9 @@ def execute(argv: list[str]) -> int:
     """Run one command; its exit code."""
     try:
         export_security(client_config=os.environ.get("MAINSTEM_CLIENT_CONFIG", ""))
-        is_known = bool(argv) and (argv[0] in _COMMANDS or argv[0] in _GROUPS)
+        first = "version" if argv[:1] == ["--version"] else next(iter(argv), "")
         with naming_the_extra():
-            app = command_line(argv[0] if is_known else None)
+            app = command_line(first if first in _COMMANDS or first in _GROUPS else None)
             result = app(argv, prog_name="mainstem", standalone_mode=False, default_map=_defaults())
     except MainstemError as error:
         return _failed(str(error), exit_code_of(error))

@@ -63,6 +63,12 @@ def test_the_palette_finds_a_page_by_a_part_of_its_name(open_at: Open) -> None:
     assert violations(page) == []
     page.keyboard.press("Enter")
     expect(page).to_have_title("View con_table · Mainstem")
+    page.wait_for_function("window.did_handshake")
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Go to a page").fill("subject item")
+    expect(page.get_by_role("option")).to_have_text(["con-item Subject"])
+    page.keyboard.press("Enter")
+    expect(page).to_have_title("Subject con-item · Mainstem")
 
 
 def test_keys_lead_to_sections_and_to_the_search(open_at: Open) -> None:

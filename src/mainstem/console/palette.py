@@ -1,20 +1,21 @@
 """The palette: one field that finds each page by a part of its name, and the keys that lead to it.
 
-Ctrl+K (⌘K) opens it on every page. The page asks the gateway for the names of topics, views and pipelines when the
-palette opens, and the browser searches in them; `static/palette.js` has the keys. Stateless.
+Ctrl+K (⌘K) opens it on every page. The page asks the gateway for the names of topics, views, pipelines and subjects
+when the palette opens, and the browser searches in them; `static/palette.js` has the keys. Stateless.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nicegui import ui
 
 from mainstem.console import listing
 from mainstem.console.gateway_client import GatewayError
-from mainstem.console.requests import path
+from mainstem.console.requests import ConsoleRequest, path
+from mainstem.console.schemas.registry_requests import subject_address, subject_names
 
 if TYPE_CHECKING:
     from mainstem.console.frame import Page
@@ -37,17 +38,23 @@ def add(this: Page) -> None:
 
 
 async def _named(this: Page) -> Sequence[Target]:
-    """The pages of all topics, views and pipelines. What the gateway refuses is left out."""
+    """The pages of all topics, views, pipelines and subjects. What the gateway refuses is left out."""
     found: list[Target] = []
     for kind, section, request in (
         ("Topic", "topics", listing.TOPIC_NAMES),
         ("View", "views", listing.VIEWS),
         ("Pipeline", "pipelines", listing.PIPELINES),
     ):
-        try:
-            answer = await this.ask(request, is_listed=False)
-        except GatewayError as error:
-            this.complain(error)
-            continue
-        found += [(kind, each["name"], path("console", section, each["name"])) for each in answer[section]]
-    return found
+        answer = await _answered(this, request)
+        found += [(kind, each["name"], path("console", section, each["name"])) for each in answer.get(section, ())]
+    subjects = await _answered(this, subject_names(NAMES_MAX))
+    return [*found, *(("Subject", each, subject_address(each)) for each in subjects)]
+
+
+async def _answered(this: Page, request: ConsoleRequest) -> Any:
+    """The gateway's answer; an empty one where it refuses, which the page says."""
+    try:
+        return await this.ask(request, is_listed=False)
+    except GatewayError as error:
+        this.complain(error)
+        return {}

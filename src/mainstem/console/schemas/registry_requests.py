@@ -28,6 +28,11 @@ def subject_address(subject: str, version: object = None) -> str:
     return f"{SCHEMAS_PAGE}{path(subject)}" + ("" if version is None else f"?version={version}")
 
 
+def subject_names(limit: int) -> ConsoleRequest:
+    """The names of the subjects, at most ``limit``."""
+    return ConsoleRequest("/registry/subjects", {"limit": limit})
+
+
 def latest_versions(offset: int) -> ConsoleRequest:
     """The latest version of each subject, from one of them on."""
     return ConsoleRequest("/registry/schemas", {"latestOnly": "true", "offset": offset or None}, headers=_ALL_FIELDS)

@@ -18,7 +18,7 @@ window.mainstemPalette = (() => {
     dialog.setAttribute("aria-label", "Go to");
     dialog.innerHTML =
       '<input type="text" role="combobox" aria-expanded="true" aria-controls="palette-list" aria-label="Go to a page, ' +
-      'topic, view or pipeline" placeholder="Go to …" autocomplete="off" spellcheck="false">' +
+      'topic, view, pipeline or subject" placeholder="Go to …" autocomplete="off" spellcheck="false">' +
       '<ul id="palette-list" role="listbox" aria-label="Pages"></ul>' +
       '<p class="quiet"><kbd>↑</kbd> <kbd>↓</kbd> choose · <kbd>Enter</kbd> open · <kbd>/</kbd> search in a list · ' +
       "<kbd>g</kbd> and a section's first letter</p>";

@@ -35,6 +35,11 @@ from mainstem.protocol.messages.fetch import (
     PartitionData,
 )
 from mainstem.protocol.messages.group_records import OffsetCommitValue
+from mainstem.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from mainstem.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from mainstem.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.protocol.test_messages import random_struct
@@ -280,6 +285,28 @@ def test_the_text_of_an_error_is_cut_to_what_clients_read(version: int) -> None:
     frame = frame_of(encode_response(header, DescribeGroupsResponse(groups=[group])))
     text = decode_response(frame, ApiKey.DESCRIBE_GROUPS, version).body.groups[0].error_message
     assert text in (None, "ä" * 16_383)
+
+
+@pytest.mark.parametrize("tagged", [None, 0, 1, 2])
+@pytest.mark.parametrize("buffer", [bytes, bytearray, memoryview])
+def test_structs_of_fixed_size_are_read_with_tagged_fields_and_without(tagged: int | None, buffer: Any) -> None:
+    """Without tagged fields they are read at once, else one by one."""
+    partitions = [
+        ListOffsetsPartitionResponse(
+            partition_index=number, error_code=number, timestamp=-number, offset=2**40 + number, leader_epoch=number
+        )
+        for number in range(3)
+    ]
+    answer = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=partitions)])
+    data = bytearray(encode_message(answer, 11))
+    if tagged is not None:
+        at = len(data) - 2 - 27 * (2 - tagged)  # behind it are the tags of topic and answer
+        assert data[at - 1] == 0
+        data[at - 1 : at] = bytes.fromhex("01 07 02 aabb")  # a field that is not known
+    assert decode_message(ListOffsetsResponse, 11, buffer(data)) == answer
+    for end in range(len(data)):
+        with pytest.raises(FrameError):
+            decode_message(ListOffsetsResponse, 11, buffer(data[:end]))
 
 
 def test_tags_of_a_header_are_bounded() -> None:

@@ -135,13 +135,14 @@ def _make(message: type[Message], version: int) -> tuple[Callable[..., Any], Wri
         raise FrameError(f"{message.__name__} has no version {version}")
     namespace: dict[str, Any] = {
         "FrameError": FrameError,
+        "new": object.__new__,
         "UUID": uuid.UUID,
         "ZERO_UUID": ZERO_UUID,
         "read_uvarint": read_uvarint,
         "uvarint": uvarint,
         "clipped": _clipped,
-        "unpack_array": _unpack_array,
-        "pack_array": _pack_array,
+        "unpack": struct.unpack_from,
+        "pack": struct.pack,
         "total_size": _total_size,
         "append_records": _append_records,
         "I16": struct.Struct(">h"),
@@ -160,17 +161,6 @@ def _make(message: type[Message], version: int) -> tuple[Callable[..., Any], Wri
 def _clipped(text: bytes) -> bytes:
     """The beginning of an error's text that no client can read whole: it quotes what the request named."""
     return text[:MAX_STRING_BYTES].decode(errors="ignore").encode()
-
-
-def _unpack_array(buffer: Buffer, at: int, count: int, code: str) -> list[Any]:
-    values = list(struct.unpack_from(f">{count}{code}" if code != "16s" else ">" + code * count, buffer, at))
-    return [uuid.UUID(bytes=value) for value in values] if code == "16s" else values
-
-
-def _pack_array(values: Sequence[Any], code: str) -> bytes:
-    if code == "16s":
-        return b"".join([value.bytes for value in values])
-    return struct.pack(f">{len(values)}{code}", *values)
 
 
 def _total_size(records: Any) -> int:
@@ -260,8 +250,8 @@ class _Source:
                 self._read_variable(run[0], " ")
         if self._flexible:
             self._read_tags(cls, tagged)
-        arguments = ", ".join(f"{field.name}=v_{field.name}" for field in cls.__fields__)
-        add(f" return {cls.__name__}({arguments}), p")
+        add(f" {self._made(cls, lambda field: f'v_{field.name}')}")
+        add(" return s, p")
 
     def _read_fixed(self, name: str, run: list[Field], indent: str = " ") -> None:
         layout = struct.Struct(">" + "".join(_FIXED[field.kind][0] for field in run))
@@ -324,6 +314,12 @@ class _Source:
         if field.struct is not None:
             smallest = max(1, self.add(field.struct))
             add(f"{indent}budget.take(n, end - p, {smallest})")
+            if self._is_of_fixed_size(field.struct):
+                self._read_fixed_structs(field.struct, smallest, value, indent)
+                if not self._flexible:
+                    return
+                add(f"{indent}else:")
+                indent += " "
             add(f"{indent}{value} = []")
             add(f"{indent}for _ in range(n):")
             add(f"{indent} item, p = read_{field.struct.__name__}(b, p, end, budget); {value}.append(item)")
@@ -332,7 +328,15 @@ class _Source:
         if kind in _FIXED:
             code, size = _FIXED[kind]
             add(f"{indent}budget.take(n, end - p, {size})")
-            add(f"{indent}{value} = unpack_array(b, p, n, '{code}'); p += n * {size}")
+            if kind == "uuid":
+                add(f"{indent}e = p + n * 16")
+                add(f"{indent}{value} = [UUID(bytes=bytes(b[at:at + 16])) for at in range(p, e, 16)]; p = e")
+                return
+            one = self._constant(f"u_{kind}", struct.Struct(f">{code}").unpack_from)
+            # Most have one value or none.
+            add(f"{indent}if n < 2: {value} = list({one}(b, p)) if n else []")
+            add(f"{indent}else: {value} = list(unpack(f'>{{n}}{code}', b, p))")
+            add(f"{indent}p += n * {size}")
             return
         add(f"{indent}budget.take(n, end - p, {1 if self._flexible else 2})")
         add(f"{indent}{value} = []; count = n")
@@ -341,6 +345,44 @@ class _Source:
         self._check_length(field, kind, indent + " ")
         take = "str(b[p:e], 'utf-8')" if kind == "string" else "bytes(b[p:e])"
         add(f"{indent} {value}.append({take}); p = e")
+
+    def _is_of_fixed_size(self, cls: type[Struct]) -> bool:
+        """Whether each instance without tagged fields takes the same number of bytes, and no value is converted."""
+        plain = self._plain(cls)
+        return bool(plain) and all(field.kind in _FIXED and field.kind != "uuid" for field in plain)
+
+    def _may_be_tagged(self, cls: type[Struct]) -> bool:
+        return any(self._version in field.tagged for field in cls.__fields__)
+
+    def _plain(self, cls: type[Struct]) -> list[Field]:
+        """The fields that are not tagged, in the order of the wire."""
+        present = (field for field in cls.__fields__ if self._version in field.versions)
+        return [field for field in present if self._version not in field.tagged]
+
+    def _read_fixed_structs(self, cls: type[Struct], size: int, value: str, indent: str) -> None:
+        """Read all structs of an array at once, unless one has tagged fields. It takes a third of the time."""
+        add, plain = self.lines.append, self._plain(cls)
+        unpack = self._constant(f"a_{cls.__name__}", self._layout(plain).iter_unpack)
+        targets = "".join(f"i_{field.name}, " for field in plain)
+        add(f"{indent}e = p + n * {size}; data = bytes(b[p:e])")
+        if self._flexible:  # the last byte of each is the number of its tagged fields
+            add(f"{indent}if data[{size - 1}::{size}].count(0) == n:")
+            indent += " "
+        add(f"{indent}{value} = []")
+        add(f"{indent}for {targets}in {unpack}(data):")
+        made = self._made(cls, lambda each: f"{'i' if each in plain else f'd_{cls.__name__}'}_{each.name}")
+        add(f"{indent} {made}")
+        add(f"{indent} {value}.append(s)")
+        add(f"{indent}p = e")
+
+    def _made(self, cls: type[Struct], value: Callable[[Field], str]) -> str:
+        """What makes an instance ``s``: by its attributes, since a call with keywords takes twice as long."""
+        return "; ".join([f"s = new({cls.__name__})", *(f"s.{each.name} = {value(each)}" for each in cls.__fields__)])
+
+    def _layout(self, plain: list[Field]) -> struct.Struct:
+        """The fields of a struct of fixed size; where there may be tagged fields, with a byte of 0 for none."""
+        codes = "".join(_FIXED[field.kind][0] for field in plain)
+        return struct.Struct(f">{codes}{'x' if self._flexible else ''}")
 
     def _read_tags(self, cls: type[Struct], tagged: list[Field]) -> None:
         add = self.lines.append
@@ -384,7 +426,9 @@ class _Source:
         self.lines.append(f"{indent}out({pack}({values}))")
 
     def _write_count(self, kind: str, count: str, indent: str) -> None:
-        if self._flexible:
+        if self._flexible and count == "len(v)":
+            self.lines.append(f"{indent}n = len(v) + 1; out(SMALL[n] if n < 128 else uvarint(n))")
+        elif self._flexible:
             self.lines.append(f"{indent}out(uvarint({count} + 1))")
         else:
             self.lines.append(f"{indent}out({'I16' if kind == 'string' else 'I32'}.pack({count}))")
@@ -425,10 +469,17 @@ class _Source:
         add = self.lines.append
         self._write_count("array", "len(v)", indent)
         kind = field.kind.partition(":")[2]
-        if field.struct is not None:
+        if field.struct is not None and self._is_of_fixed_size(field.struct) and not self._may_be_tagged(field.struct):
+            plain = self._plain(field.struct)
+            pack = self._constant(f"w_{field.struct.__name__}", self._layout(plain).pack)
+            values = ", ".join(f"item.{each.name}" for each in plain)
+            add(f"{indent}out(b''.join([{pack}({values}) for item in v]))")
+        elif field.struct is not None:
             add(f"{indent}for item in v: write_{field.struct.__name__}(item, chunks)")
+        elif kind == "uuid":
+            add(f"{indent}out(b''.join([each.bytes for each in v]))")
         elif kind in _FIXED:
-            add(f"{indent}out(pack_array(v, '{_FIXED[kind][0]}'))")
+            add(f"{indent}if v: out(pack(f'>{{len(v)}}{_FIXED[kind][0]}', *v))")
         else:
             add(f"{indent}for item in v:")
             if kind == "string":

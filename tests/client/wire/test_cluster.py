@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from mainstem.client.log import Log
+from mainstem.client.wire.cluster import listed_offsets
 from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, Isolation, WireClient
 from mainstem.client.wire.produce.producers import init_producer_id
 from mainstem.errors import (
@@ -100,6 +101,31 @@ def test_offsets_are_listed_at_both_ends_and_at_a_time(wire: WireClient, new_top
     assert wire.list_offsets([tp], LATEST, Isolation.READ_COMMITTED) == {tp: 1}
     assert wire.list_offsets([tp], 1_700_000_000_000) == {tp: 0}
     assert wire.list_offsets([tp], 1_700_000_000_001) == {}
+
+
+def test_offsets_of_many_partitions_are_listed_in_several_requests(
+    wire: WireClient, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listed_offsets, "_PARTITIONS_MAX", 2)
+    topics = {new_topic(count): count for count in (3, 4)}
+    tps = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
+    for number, tp in enumerate(tps):
+        wire.produce(tp, batch(*[b"a"] * (number + 1)))
+    ends = {tp: number + 1 for number, tp in enumerate(tps)}
+    assert wire.list_offsets(tps) == ends
+    assert wire.list_ends(tps) == [dict.fromkeys(tps, 0), ends]
+
+
+def test_an_error_among_several_requests_leaves_no_answer_to_the_next_one(
+    wire: WireClient, new_topic: NewTopic, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listed_offsets, "_PARTITIONS_MAX", 1)
+    gone, kept = TopicPartition(new_topic(), 0), TopicPartition(new_topic(), 0)
+    wire.metadata([gone.topic, kept.topic])
+    log.delete_topic(gone.topic)
+    with pytest.raises(UnknownTopicError):
+        wire.list_offsets([gone, kept, gone])
+    assert wire.list_ends([kept]) == [{kept: 0}, {kept: 0}]
 
 
 def test_metadata_leaves_out_what_does_not_exist_and_creates_nothing(wire: WireClient, new_topic: NewTopic) -> None:

@@ -58,9 +58,13 @@ async def _find(
         _check_timestamp(call.api_version, item.timestamp)
         log = _partition(node, name, item.partition_index)
         _check_epoch(log, item)
-        answer.offset, answer.timestamp, answer.leader_epoch = await _look_up(
-            node, log, item.timestamp, body.isolation_level
-        )
+        end = log.last_stable_offset if body.isolation_level else log.high_watermark
+        if item.timestamp == _LATEST:
+            answer.offset, answer.leader_epoch = end, log.leader_epoch
+        elif item.timestamp == _EARLIEST:
+            answer.offset, answer.leader_epoch = log.log_start_offset, log.log_start_epoch
+        else:
+            answer.offset, answer.timestamp, answer.leader_epoch = await _look_up(node, log, item.timestamp, end)
     except MainstemError as error:
         answer.error_code = error_code(error)
     return answer
@@ -86,13 +90,8 @@ def _check_epoch(log: PartitionLog, item: messages.ListOffsetsPartition) -> None
         raise refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
-async def _look_up(node: Node, log: PartitionLog, timestamp: int, isolation_level: int) -> tuple[int, int, int]:
-    """Return offset, timestamp and leader epoch, each -1 where there is none."""
-    end = log.last_stable_offset if isolation_level else log.high_watermark
-    if timestamp == _LATEST:
-        return end, -1, log.leader_epoch
-    if timestamp == _EARLIEST:
-        return log.log_start_offset, -1, log.log_start_epoch
+async def _look_up(node: Node, log: PartitionLog, timestamp: int, end: int) -> tuple[int, int, int]:
+    """Return offset, timestamp and leader epoch of what is searched for below ``end``, each -1 where there is none."""
     if timestamp == _EARLIEST_LOCAL:
         local_start = log.local_start_offset
         is_all = local_start == log.log_start_offset

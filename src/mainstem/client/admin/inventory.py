@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mainstem.client.wire.admin.partitions import partition_sizes
-from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, WireClient
+from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.cluster.metadata import TopicMetadata
 from mainstem.errors import UnknownTopicError
 from mainstem.model import Position, TopicPartition
@@ -43,7 +43,7 @@ def inventory(client: WireClient) -> list[TopicSummary]:
         topics = client.metadata()
         partitions = [tp for topic in topics.values() for tp in _partitions(topic)]
         try:
-            beginnings, ends = client.list_offsets(partitions, EARLIEST), client.list_offsets(partitions, LATEST)
+            beginnings, ends = client.list_ends(partitions)
         except UnknownTopicError:  # deleted since it was listed
             if not tries_left:
                 raise

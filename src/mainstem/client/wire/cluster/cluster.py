@@ -13,7 +13,9 @@ and ends waiting calls with LogUnavailableError.
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import partial
@@ -24,8 +26,9 @@ from mainstem.addresses import Address, parse_bootstrap
 from mainstem.client.failures import error_of, heals
 from mainstem.client.security import Security
 from mainstem.client.wire.cluster.fetching import FetchedPartition, FetchLimits, asked_in, fetch_request, read_response
+from mainstem.client.wire.cluster.listed_offsets import list_offsets_request, listed_offsets, parts
 from mainstem.client.wire.cluster.metadata import NO_LEADER, ClusterMetadata, TopicMetadata
-from mainstem.client.wire.connection.connection import BrokerConnection, ConnectionOptions, ReceiveBuffer
+from mainstem.client.wire.connection.connection import BrokerConnection, ConnectionOptions, ReceiveBuffer, exchanges
 from mainstem.client.wire.connection.connections import Connections
 from mainstem.client.wire.connection.deadline import Deadline, pauses_s
 from mainstem.client.wire.connection.transport import Dial, NotConnectedError, dial_plain
@@ -34,7 +37,6 @@ from mainstem.errors import InputError, LogUnavailableError, MainstemError, Unkn
 from mainstem.model import TopicPartition, topic_was_recreated
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.fetch import FetchRequest
-from mainstem.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from mainstem.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from mainstem.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from mainstem.protocol.schema import ZERO_UUID, Buffer, Message
@@ -195,7 +197,14 @@ class WireClient:
         A partition that has no record at or after that time is not in the answer. Raises UnknownTopicError.
         """
         asked = list(dict.fromkeys(topic_partitions))
-        return self._retrying(lambda deadline: self._list_offsets(asked, at, isolation, deadline))
+        [found] = self._retrying(lambda deadline: self._list_offsets(asked, [at], isolation, deadline))
+        return found
+
+    def list_ends(self, topic_partitions: Iterable[TopicPartition]) -> list[dict[TopicPartition, int]]:
+        """Two maps: the offset of each partition at EARLIEST, and at LATEST. Raises UnknownTopicError."""
+        asked = list(dict.fromkeys(topic_partitions))
+        uncommitted = Isolation.READ_UNCOMMITTED
+        return self._retrying(lambda deadline: self._list_offsets(asked, [EARLIEST, LATEST], uncommitted, deadline))
 
     def fetch(
         self,
@@ -336,17 +345,9 @@ class WireClient:
     def _exchange_all(
         self, requests: Sequence[tuple[Message, int]], version_max: int | None, deadline: Deadline
     ) -> list[Any]:
-        sent: list[BrokerConnection] = []
-        try:
-            for body, node in requests:
-                connection = self._connection(node, deadline)
-                connection.send(body, deadline, version_max)
-                sent.append(connection)
-            return [connection.receive(deadline) for connection in sent]
-        except BaseException:
-            for connection in sent:  # unread answers may be on their way
-                connection.close()
-            raise
+        calls = ((self._connection(node, deadline), body) for body, node in requests)
+        with closing(exchanges(calls, deadline, version_max, in_flight_max=len(requests))) as answers:
+            return list(answers)
 
     def _ask_metadata(self, names: frozenset[str] | None, deadline: Deadline) -> dict[str, TopicMetadata]:
         asked = None if names is None else [MetadataRequestTopic(name=name) for name in sorted(names)]
@@ -368,19 +369,26 @@ class WireClient:
         return found
 
     def _list_offsets(
-        self, asked: list[TopicPartition], at: int, isolation: Isolation, deadline: Deadline
-    ) -> dict[TopicPartition, int]:
-        offsets: dict[TopicPartition, int] = {}
-        for leader, topic_partitions in self._by_leader(asked, deadline).items():
-            request = _list_offsets_request(topic_partitions, at, isolation)
-            answer = self._connections.to(leader, deadline).exchange(request, deadline)
-            for topic in answer.topics:
-                for partition in topic.partitions:
-                    tp = TopicPartition(topic.name, partition.partition_index)
-                    self._check(partition.error_code, tp, f"{tp}: its offsets cannot be listed")
-                    if partition.offset >= 0:
-                        offsets[tp] = partition.offset
-        return offsets
+        self, asked: list[TopicPartition], times: Sequence[int], isolation: Isolation, deadline: Deadline
+    ) -> list[dict[TopicPartition, int]]:
+        """The offsets at each of the times. A broker works on the next request while an answer is read."""
+        by_leader = self._by_leader(asked, deadline)
+        found: list[dict[TopicPartition, int]] = [{} for _ in times]
+        todo = [
+            (leader, list_offsets_request(part, at, int(isolation)), offsets)
+            for leader, topic_partitions in by_leader.items()
+            for at, offsets in zip(times, found, strict=True)
+            for part in parts(topic_partitions)
+        ]
+        calls = ((self._connections.to(leader, deadline), request) for leader, request, _ in todo)
+        with closing(exchanges(calls, deadline, in_flight_max=2)) as answers:
+            for (_, _, offsets), answer in zip(todo, answers, strict=True):
+                for tp, code, offset in listed_offsets(answer):
+                    if code:
+                        self._check(code, tp, f"{tp}: its offsets cannot be listed")
+                    if offset >= 0:
+                        offsets[tp] = offset
+        return found
 
     def _fetch(
         self, offsets: Mapping[TopicPartition, int], limits: FetchLimits, deadline: Deadline
@@ -510,9 +518,9 @@ class WireClient:
         missing = {tp.topic for tp in asked if tp.topic not in known or tp.partition not in known[tp.topic].partitions}
         if missing:
             self._ask_metadata(frozenset(missing), deadline)
-        by_leader: dict[Address, list[TopicPartition]] = {}
+        by_leader: defaultdict[Address, list[TopicPartition]] = defaultdict(list)
         for tp in asked:
-            by_leader.setdefault(self._leader(tp), []).append(tp)
+            by_leader[self._leader(tp)].append(tp)
         return by_leader
 
     def _leader(self, tp: TopicPartition) -> Address:
@@ -589,12 +597,3 @@ def _recreated_topic(tp: TopicPartition) -> UnknownTopicError:
     return UnknownTopicError(
         f"topic {tp.topic!r} was deleted, and perhaps recreated: offsets from before mean nothing any more"
     )
-
-
-def _list_offsets_request(topic_partitions: list[TopicPartition], at: int, isolation: Isolation) -> ListOffsetsRequest:
-    by_topic: dict[str, list[ListOffsetsPartition]] = {}
-    for tp in topic_partitions:
-        partition = ListOffsetsPartition(partition_index=tp.partition, timestamp=at)
-        by_topic.setdefault(tp.topic, []).append(partition)
-    topics = [ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in by_topic.items()]
-    return ListOffsetsRequest(replica_id=-1, isolation_level=int(isolation), topics=topics, timeout_ms=30_000)

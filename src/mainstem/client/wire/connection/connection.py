@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -273,3 +273,29 @@ def _with_unlisted(versions: dict[int, VersionRange]) -> dict[int, VersionRange]
     if key in versions and not versions.keys().isdisjoint(OWN_APIS):
         return {**versions, key: VersionRange(versions[key].first, InitProducerIdRequest.__versions__.last)}
     return versions
+
+
+def exchanges(
+    calls: Iterable[tuple[BrokerConnection, Message]],
+    deadline: Deadline,
+    version_max: int | None = None,
+    *,
+    in_flight_max: int,
+) -> Generator[Any, None, None]:
+    """Send requests, up to ``in_flight_max`` before the first answer is read; the answers, in the order of sending.
+
+    What ends it early, ``close`` of the generator included, closes the connections that have answers on their way.
+    """
+    waiting: deque[BrokerConnection] = deque()
+    try:
+        for connection, body in calls:
+            connection.send(body, deadline, version_max)
+            waiting.append(connection)
+            if len(waiting) == in_flight_max:
+                yield waiting.popleft().receive(deadline)
+        while waiting:
+            yield waiting.popleft().receive(deadline)
+    except BaseException:
+        for connection in waiting:
+            connection.close()
+        raise

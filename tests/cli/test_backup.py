@@ -32,7 +32,11 @@ def commands(capsys: pytest.CaptureFixture[str]) -> Commands:
 
 def test_a_log_is_backed_up_verified_and_restored(commands: Commands, data: Path, tmp_path: Path) -> None:
     url, target = str(tmp_path / "copies"), tmp_path / "restored"
-    assert commands.run("backup", url, "--data", str(data), "--once", "--json").json == {"point": 1, "url": url}
+    assert commands.run("backup", url, "--data", str(data), "--once", "--json").json == {
+        "point": 1,
+        "url": url,
+        "left_out": [],
+    }
     report = commands.run("backup", "verify", url, "--json").json
     assert (report["ok"], report["points"], report["damages"]) == (True, 1, [])
     assert commands.run("backup", "points", url, "--json").json["position"] == "flights/0:1"

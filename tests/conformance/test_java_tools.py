@@ -41,7 +41,7 @@ def stored_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory, stored_log: Path) -> Iterator[LogProcess]:
-    """As for all clients; its old segments may be in a store."""
+    """As for all clients; its old segments may be in a store. The last test stops it."""
     settings = {"mainstem_remote_storage_url": f"file://{stored_log}", "remote_log_manager_task_interval_ms": "50"}
     with LogProcess(
         tmp_path_factory.mktemp("log") / "data", group_min_session_timeout_ms="1000", **settings
@@ -140,25 +140,6 @@ def test_kafka_finds_the_versions_that_are_served_usable(tools: Tools) -> None:
     assert "unusable" not in output.lower()
 
 
-def test_kafka_reads_the_groups_and_segments_that_were_written(tools: Tools, tmp_path: Path) -> None:
-    data = tools.log.data_dir
-    tools(TOOLS + "ConsoleProducer", "--topic", "dump", stdin="a\nb\n")
-    bounds = ("--from-beginning", "--max-messages", "2", "--timeout-ms", "20000", "--group", "dump")
-    tools(TOOLS + "consumer.ConsoleConsumer", "--topic", "dump", *bounds)
-    tools.log.stop()
-    segment = "00000000000000000000.log"
-    groups = run_tool(
-        TOOLS + "DumpLogSegments", "--offsets-decoder", "--files", str(data / "__consumer_offsets-0" / segment)
-    )
-    assert '{"type":"1","data":{"group":"dump","topic":"dump","partition":0}}' in groups.stdout
-    assert '"offset":2' in groups.stdout
-    assert '"assignedPartitions":[{"topic":"dump","partitions":[0]}]' in groups.stdout
-    for name in ("dump-0", "__consumer_offsets-0", "__mainstem_metadata-0"):
-        dumped = run_tool(TOOLS + "DumpLogSegments", "--deep-iteration", "--files", str(data / name / segment))
-        assert (dumped.returncode, dumped.stderr) == (0, "")
-        assert "isvalid: false" not in dumped.stdout
-
-
 def test_the_offset_shell_shows_where_the_local_part_begins_and_the_stored_one_ends(
     tools: Tools, log: LogProcess, stored_log: Path
 ) -> None:
@@ -178,3 +159,22 @@ def test_the_offset_shell_shows_where_the_local_part_begins_and_the_stored_one_e
     start = eventually(local_start, "the closed segments have left the disk")
     for time, offset in {"-4": start, "-5": start - 1}.items():
         assert tools(TOOLS + "GetOffsetShell", *topic, "--time", time).strip() == f"tiered:0:{offset}", time
+
+
+def test_kafka_reads_the_groups_and_segments_that_were_written(tools: Tools, tmp_path: Path) -> None:
+    data = tools.log.data_dir
+    tools(TOOLS + "ConsoleProducer", "--topic", "dump", stdin="a\nb\n")
+    bounds = ("--from-beginning", "--max-messages", "2", "--timeout-ms", "20000", "--group", "dump")
+    tools(TOOLS + "consumer.ConsoleConsumer", "--topic", "dump", *bounds)
+    tools.log.stop()
+    segment = "00000000000000000000.log"
+    groups = run_tool(
+        TOOLS + "DumpLogSegments", "--offsets-decoder", "--files", str(data / "__consumer_offsets-0" / segment)
+    )
+    assert '{"type":"1","data":{"group":"dump","topic":"dump","partition":0}}' in groups.stdout
+    assert '"offset":2' in groups.stdout
+    assert '"assignedPartitions":[{"topic":"dump","partitions":[0]}]' in groups.stdout
+    for name in ("dump-0", "__consumer_offsets-0", "__mainstem_metadata-0"):
+        dumped = run_tool(TOOLS + "DumpLogSegments", "--deep-iteration", "--files", str(data / name / segment))
+        assert (dumped.returncode, dumped.stderr) == (0, "")
+        assert "isvalid: false" not in dumped.stdout

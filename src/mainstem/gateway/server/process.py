@@ -112,7 +112,10 @@ def run(options: argparse.Namespace, mount: Mount | None = None) -> None:
             app = create_app(log, views, limits, metrics, tokens, monitor)
             app.state.console_read_only = options.console_read_only
             (mount or add_front_page)(app)
-        gc.freeze()  # what was made up to here stays: the collector need not look through it for each long answer
+        # What was made up to here stays: the collector need not look through it. And it looks after 20,000 objects, not
+        # after 700, or it looks through long answers again and again while they are made.
+        gc.freeze()
+        gc.set_threshold(20_000)
         serve(app, listening, f"ready: http {Address(*listening.getsockname()[:2])}", tls, websockets=mount is not None)
 
 

@@ -47,8 +47,8 @@ _LOG: Final = logging.getLogger("mainstem.broker")
 _LISTEN_HELP: Final = "HOST:PORT, or PROTOCOL://HOST:PORT, several with commas between; port 0 takes a free one"
 _FROM_STDIN: Final = "--arguments-from-stdin"
 _COLLECT_AFTER: Final = 20_000
-"""So many objects more than were freed start a look for garbage. With Python's 700, each answer about 10,000 partitions
-looks through all partitions of the node: half of its time, and 0.2 s in which nobody is served."""
+"""How many more objects are made than freed before the collector runs. With Python's 700 it looks through all
+partitions of the node during each answer about 10,000 of them. That takes half of the time of the answer."""
 _ADVERTISE_HELP: Final = "the addresses that clients connect to, if they differ; in the form of --listen"
 
 

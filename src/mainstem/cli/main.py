@@ -92,7 +92,7 @@ def _root(
         bool, typer.Option("--version", help="Print the version and exit.", callback=_say_version, is_eager=True)
     ] = False,
 ) -> None:
-    """What stands before the command."""
+    """The options of ``mainstem`` itself."""
 
 
 def _module(name: str) -> Any:

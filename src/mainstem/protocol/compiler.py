@@ -376,7 +376,7 @@ class _Source:
         add(f"{indent}p = e")
 
     def _made(self, cls: type[Struct], value: Callable[[Field], str]) -> str:
-        """What makes an instance ``s``: by its attributes, since a call with keywords takes twice as long."""
+        """The source that makes an instance ``s`` by its attributes. A call with keywords takes twice as long."""
         return "; ".join([f"s = new({cls.__name__})", *(f"s.{each.name} = {value(each)}" for each in cls.__fields__)])
 
     def _layout(self, plain: list[Field]) -> struct.Struct:

@@ -24,7 +24,7 @@ def parts(topic_partitions: list[TopicPartition]) -> list[list[TopicPartition]]:
 
 
 def list_offsets_request(topic_partitions: list[TopicPartition], at: int, isolation: int) -> ListOffsetsRequest:
-    """The request for the offsets at a time, or at one of the numbers that stand for an end."""
+    """The request for the offsets at a time, or at one of Kafka's negative numbers, as EARLIEST."""
     by_topic: dict[str, list[ListOffsetsPartition]] = {}
     for topic, number in topic_partitions:
         partition = ListOffsetsPartition(partition_index=number, timestamp=at)

@@ -273,7 +273,7 @@ class Position(Mapping[TopicPartition, int]):
         return isinstance(other, Position) and self._next_offsets == other._next_offsets
 
     def __str__(self) -> str:
-        return ",".join(f"{tp}:{offset}" for tp, offset in self._next_offsets.items())
+        return ",".join([f"{topic}/{partition}:{offset}" for (topic, partition), offset in self._next_offsets.items()])
 
     def __repr__(self) -> str:
         return f"Position({str(self)!r})"

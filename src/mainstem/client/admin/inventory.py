@@ -23,18 +23,17 @@ _TRIES_MAX: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class TopicSummary:
-    """A topic at a glance. ``size_bytes`` and ``cleanup`` are None where the brokers do not tell them."""
+    """A topic at a glance. ``size_bytes`` and ``cleanup`` are None where the brokers do not tell them.
+
+    ``offsets`` is the number of offsets between the ends: of records, transaction markers, and removed records.
+    """
 
     topic: TopicMetadata
     beginning: Position
     end: Position
+    offsets: int
     size_bytes: int | None
     cleanup: str | None
-
-    @property
-    def offsets(self) -> int:
-        """The number of offsets between the ends: of records, transaction markers, and removed records."""
-        return sum(offset - self.beginning.get(tp, 0) for tp, offset in self.end.items())
 
 
 def inventory(client: WireClient) -> list[TopicSummary]:
@@ -50,16 +49,15 @@ def inventory(client: WireClient) -> list[TopicSummary]:
             continue
         break
     sizes, policies = _sizes(client), _cleanup(client, sorted(topics))
-    return [
-        TopicSummary(
-            topic,
-            Position({tp: beginnings[tp] for tp in _partitions(topic) if tp in beginnings}),
-            Position({tp: ends[tp] for tp in _partitions(topic) if tp in ends}),
-            sizes.get(name),
-            policies.get(name),
+    summaries = []
+    for name, topic in sorted(topics.items()):
+        tps = _partitions(topic)
+        start, end = ({tp: found[tp] for tp in tps if tp in found} for found in (beginnings, ends))
+        offsets = sum(end.values()) - sum(start.values())
+        summaries.append(
+            TopicSummary(topic, Position(start), Position(end), offsets, sizes.get(name), policies.get(name))
         )
-        for name, topic in sorted(topics.items())
-    ]
+    return summaries
 
 
 def _partitions(topic: TopicMetadata) -> list[TopicPartition]:

@@ -49,9 +49,12 @@ def topic_router(log: Log) -> Routes:
     async def list_topics(http: Request, query: Annotated[TopicsQuery, Query()]) -> Response:
         grants = grants_of(http.scope)
         if query.offsets:
-            held = await readers.run(log.cluster_admin.inventory)
-            seen = [summary for summary in held if grants.may("read", "topic", summary.topic.name)]
-            return json_response({"topics": [summary_json(summary) for summary in seen]})
+
+            def seen() -> list[dict[str, Any]]:
+                held = log.cluster_admin.inventory()
+                return [summary_json(summary) for summary in held if grants.may("read", "topic", summary.topic.name)]
+
+            return json_response({"topics": await readers.run(seen)})
         topics = await readers.run(log.topics)
         shown = [info for info in topics.values() if grants.may("read", "topic", info.name)]
         return json_response({"topics": [topic_json(info) for info in shown]})

@@ -142,7 +142,7 @@ def test_a_signal_survives_its_view_host(at: Page, host: ViewHost, socket: Path,
         run(at, """await until(window.live, (row) => row?.text === "after"); window.live.close();""")
 
 
-def test_records_of_a_topic_are_followed(at: Page, session_log: Log) -> None:
+def test_records_of_a_topic_are_followed(at: Page, serving: None, session_log: Log) -> None:
     for n in range(3):
         session_log.append(TOPIC, n, key="followed")
     got = run(

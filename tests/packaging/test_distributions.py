@@ -111,3 +111,25 @@ def test_it_serves_from_a_read_only_place(read_only: list[str], tmp_path: Path) 
     found = subprocess.run(where, env=environment, capture_output=True, text=True, timeout=_S_MAX, check=True).stdout
     assert found.startswith(str(packages)), "it is the unpacked wheel that ran"
     assert sorted(packages.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "install",
+    [
+        ("uvx", "--python", sys.executable, "--from", "WHEEL", "mainstem", "--version"),
+        ("uvx", "pipx", "run", "--python", sys.executable, "--spec", "WHEEL", "mainstem", "--version"),
+    ],
+    ids=["uvx", "pipx"],
+)
+def test_one_command_installs_and_runs_the_wheel(
+    install: tuple[str, ...], built: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """It fetches what the wheel requires, as a user's machine does."""
+    uvx, wheel = str(Path(sys.executable).with_name("uvx")), str(built[0])
+    argv = [{"uvx": uvx, "WHEEL": wheel}.get(word, word) for word in install]
+    places = {"UV_CACHE_DIR": "uv", "PIPX_HOME": "pipx", "PIPX_BIN_DIR": "bin"}
+    environment = {**os.environ, **{name: str(tmp_path / place) for name, place in places.items()}}
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=_S_MAX, check=False)
+    if done.returncode and "Failed to fetch" in done.stderr:
+        pytest.skip("the package index cannot be reached")
+    assert (done.returncode, done.stdout) == (0, f"mainstem {version('mainstem')}\n"), done.stderr

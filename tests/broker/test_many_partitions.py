@@ -6,10 +6,14 @@ import asyncio
 import resource
 from pathlib import Path
 
+import pytest
+
+from mainstem.broker import slices
 from mainstem.log.node.metadata import METADATA_PARTITION
 from mainstem.model import TopicPartition
 from mainstem.open_files import SEGMENT_FILES_MAX, raise_open_files_limit
 from mainstem.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from mainstem.protocol.messages.list_groups import ListGroupsRequest
 from mainstem.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.harness import LogProcess, running
 
@@ -43,6 +47,29 @@ async def only_what_is_asked_for(tmp_path: Path) -> None:
         await client.produce("other", b"w", partition=1)
         asked = [TopicPartition("many", 7), TopicPartition("other", 1)]
         assert set(directory.partitions) == {METADATA_PARTITION, *asked}
+
+
+def test_others_are_served_while_all_topics_are_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "_QUICK_S", 0.0)  # each item gives way to others
+    asyncio.run(all_topics_are_described(tmp_path))
+
+
+async def all_topics_are_described(tmp_path: Path) -> None:
+    async with running(tmp_path / "data") as client:
+        for number in range(40):
+            await client.create_topic(f"many-{number}", 3)
+        other = await client.another()
+        for request, version in ((DescribeLogDirsRequest(topics=None), 4), (MetadataRequest(topics=None), 12)):
+            ended: list[str] = []
+            long, short = (
+                asyncio.ensure_future(each.request(body, number))
+                for each, body, number in ((client, request, version), (other, ListGroupsRequest(), 4))
+            )
+            long.add_done_callback(lambda _, ended=ended: ended.append("long"))
+            short.add_done_callback(lambda _, ended=ended: ended.append("short"))
+            await asyncio.gather(long, short)
+            assert ended == ["short", "long"]
+        other.close()
 
 
 def test_the_leader_epoch_of_a_partition_is_the_same_before_and_after_it_is_opened(tmp_path: Path) -> None:

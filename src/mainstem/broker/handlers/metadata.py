@@ -6,6 +6,7 @@ Deliberate: one node leads everything; no rack.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Final
 
 from mainstem.broker.access import record_guards
@@ -13,7 +14,7 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code
 from mainstem.broker.node import Node
-from mainstem.broker.slices import Slices
+from mainstem.broker.slices import Slices, in_turns
 from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
@@ -23,14 +24,22 @@ from mainstem.protocol.schema import ZERO_UUID
 _NO_NAME_FROM: Final = 12
 
 
-def handle(node: Node, call: Call) -> messages.MetadataResponse:
+def handle(node: Node, call: Call) -> messages.MetadataResponse | Awaitable[messages.MetadataResponse]:
     body: messages.MetadataRequest = call.body
     # Version 0 has no null: an empty list means all topics.
-    wants_all = body.topics is None or (call.api_version == 0 and not body.topics)
-    if wants_all:
-        topics = [_described(node, topic) for topic in node.topics.all()]
-    else:
-        topics = [_find(node, call.api_version, asked, body.allow_auto_topic_creation) for asked in body.topics or ()]
+    if body.topics is None or (call.api_version == 0 and not body.topics):
+        return _all(node, call)
+    return _answer(
+        node, call, [_find(node, call.api_version, asked, body.allow_auto_topic_creation) for asked in body.topics]
+    )
+
+
+async def _all(node: Node, call: Call) -> messages.MetadataResponse:
+    known = list(node.topics.all())
+    return _answer(node, call, [_described(node, topic) async for topic in in_turns(known)])
+
+
+def _answer(node: Node, call: Call, topics: list[messages.MetadataResponseTopic]) -> messages.MetadataResponse:
     host, port = call.advertised
     return messages.MetadataResponse(
         brokers=[messages.MetadataResponseBroker(node_id=node.node_id, host=host, port=port)],

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+import numpy.ma  # loaded before any thread asks for it: see native_kernel
 import pyarrow as pa
 import pyarrow.compute as pc
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
+import numpy.ma  # loaded before any thread asks for it: see native_kernel
 import pyarrow as pa
 import pyarrow.compute as pc
 

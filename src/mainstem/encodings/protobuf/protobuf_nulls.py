@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.ma  # loaded before any thread asks for it: see native_kernel
 import pyarrow as pa
 import pyarrow.compute as pc
 

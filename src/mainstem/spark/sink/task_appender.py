@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.ma  # loaded before any thread asks for it: see native_kernel
 import pyarrow as pa
 
 from mainstem.client.wire.cluster.cluster import WireClient

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.ma  # loaded before any thread asks for it: see native_kernel
 import pyarrow as pa
 
 _UNIT_BITS = 1074  # the smallest double is 2**-1074

@@ -17,6 +17,7 @@ from mainstem.errors import UnknownTopicError
 from mainstem.gateway.access.access_rules import ANY_TOKEN, READ_TOPIC, WRITE_TOPIC
 from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.access.token_auth import grants_of
+from mainstem.gateway.access.tokens import Grants
 from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.http.bodies import read_json
 from mainstem.gateway.http.description import AT, CONDITIONS, Answers, Success, success
@@ -38,6 +39,11 @@ _READERS_MAX = 16
 _RECORDS = Answers((Success(200, "The records", "Records", AT),), (416,))
 
 
+def _summaries(log: Log, grants: Grants) -> list[dict[str, Any]]:
+    held = log.cluster_admin.inventory()
+    return [summary_json(summary) for summary in held if grants.may("read", "topic", summary.topic.name)]
+
+
 def topic_router(log: Log) -> Routes:
     """All routes under ``/topics``."""
     router = Routes("topics")
@@ -49,12 +55,7 @@ def topic_router(log: Log) -> Routes:
     async def list_topics(http: Request, query: Annotated[TopicsQuery, Query()]) -> Response:
         grants = grants_of(http.scope)
         if query.offsets:
-
-            def seen() -> list[dict[str, Any]]:
-                held = log.cluster_admin.inventory()
-                return [summary_json(summary) for summary in held if grants.may("read", "topic", summary.topic.name)]
-
-            return json_response({"topics": await readers.run(seen)})
+            return json_response({"topics": await readers.run(_summaries, log, grants)})
         topics = await readers.run(log.topics)
         shown = [info for info in topics.values() if grants.may("read", "topic", info.name)]
         return json_response({"topics": [topic_json(info) for info in shown]})

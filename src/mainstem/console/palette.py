@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mainstem.console.frame import Page
 
 NAMES_MAX: Final = 5_000
+_FORBIDDEN: Final = 403
 
 Target = tuple[str, str, str]
 """The kind of a page (topic, view, …), its name and its address."""
@@ -52,9 +53,10 @@ async def _named(this: Page) -> Sequence[Target]:
 
 
 async def _answered(this: Page, request: ConsoleRequest) -> Any:
-    """The gateway's answer; an empty one where it refuses, which the page says."""
+    """The gateway's answer; an empty one where it refuses. The page says so, unless the token may not see it."""
     try:
         return await this.ask(request, is_listed=False)
     except GatewayError as error:
-        this.complain(error)
+        if error.status != _FORBIDDEN:
+            this.complain(error)
         return {}

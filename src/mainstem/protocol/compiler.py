@@ -210,7 +210,7 @@ class _Source:
         if cls in self._done:
             return self._done[cls]
         present = [field for field in cls.__fields__ if self._version in field.versions]
-        plain = [field for field in present if self._version not in field.tagged]
+        plain = self._plain(cls)
         tagged = [field for field in present if self._version in field.tagged]
         tagged.sort(key=lambda field: -1 if field.tag is None else field.tag)
         smallest = {id(field): self._smallest(field) for field in present}

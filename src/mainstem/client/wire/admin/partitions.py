@@ -11,13 +11,13 @@ from typing import Any, Final, NamedTuple
 from mainstem.client.failures import error_of
 from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, Isolation, WireClient
 from mainstem.client.wire.cluster.coordinated import wherever_it_is
+from mainstem.client.wire.cluster.listed_offsets import list_offsets_request
 from mainstem.client.wire.cluster.metadata import NO_LEADER, PartitionMetadata
 from mainstem.errors import UnknownTopicError
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode, describe
 from mainstem.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from mainstem.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from mainstem.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 _MAX_TIMESTAMP: Final = -3
 _QUESTIONS: Final = (
@@ -63,7 +63,7 @@ def _partition_states(client: WireClient, topic: str, after: int, limit: int) ->
     for number in shown:
         by_leader.setdefault(partitions[number].leader_id, []).append(number)
     asked = [
-        (_offsets_request(topic, numbers, *question), leader)
+        (list_offsets_request([TopicPartition(topic, number) for number in numbers], *question), leader)
         for leader, numbers in by_leader.items()
         if leader != NO_LEADER
         for question in _QUESTIONS
@@ -83,12 +83,6 @@ def _partition_states(client: WireClient, topic: str, after: int, limit: int) ->
         for number in shown
     ]
     return states, len(partitions)
-
-
-def _offsets_request(topic: str, numbers: Sequence[int], at: int, isolation: Isolation) -> ListOffsetsRequest:
-    partitions = [ListOffsetsPartition(partition_index=number, timestamp=at) for number in numbers]
-    topics = [ListOffsetsTopic(name=topic, partitions=partitions)]
-    return ListOffsetsRequest(replica_id=-1, isolation_level=int(isolation), topics=topics, timeout_ms=30_000)
 
 
 def _state(

@@ -289,13 +289,19 @@ def exchanges(
     waiting: deque[BrokerConnection] = deque()
     try:
         for connection, body in calls:
+            waiting.append(connection)  # before it is used, and until it is done: an interrupt may come in between
             connection.send(body, deadline, version_max)
-            waiting.append(connection)
             if len(waiting) == in_flight_max:
-                yield waiting.popleft().receive(deadline)
+                yield _received(waiting, deadline)
         while waiting:
-            yield waiting.popleft().receive(deadline)
+            yield _received(waiting, deadline)
     except BaseException:
         for connection in waiting:
             connection.close()
         raise
+
+
+def _received(waiting: deque[BrokerConnection], deadline: Deadline) -> Any:
+    answer = waiting[0].receive(deadline)
+    waiting.popleft()
+    return answer

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mainstem.broker import slices
+from mainstem.broker.slices import AT_ONCE_ITEMS
 from mainstem.log.node.metadata import METADATA_PARTITION
 from mainstem.model import TopicPartition
 from mainstem.open_files import SEGMENT_FILES_MAX, raise_open_files_limit
@@ -56,8 +57,8 @@ def test_others_are_served_while_all_topics_are_described(tmp_path: Path, monkey
 
 async def all_topics_are_described(tmp_path: Path) -> None:
     async with running(tmp_path / "data") as client:
-        for number in range(40):
-            await client.create_topic(f"many-{number}", 3)
+        for number in range(AT_ONCE_ITEMS + 1):
+            await client.create_topic(f"many-{number}")
         other = await client.another()
         for request, version in ((DescribeLogDirsRequest(topics=None), 4), (MetadataRequest(topics=None), 12)):
             ended: list[str] = []

@@ -127,3 +127,21 @@ threads = [threading.Thread(target=first), threading.Thread(target=second)]
 def test_the_first_calls_of_two_threads_do_not_meet_in_the_loading_of_a_library() -> None:
     done = subprocess.run([sys.executable, "-c", FIRST_CALLS], capture_output=True, text=True, timeout=100, check=False)
     assert (done.stdout.strip(), done.stderr) == ("called", "")
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "encodings.column_numbers",
+        "encodings.protobuf.protobuf_nulls",
+        "record.arrow_source",
+        "schema.arrow_json",
+        "spark.sink.task_appender",
+        "views.stores.metrics.figures",
+    ],
+)
+def test_numpy_ma_is_there_before_threads_make_arrow_arrays(module: str) -> None:
+    """Also without pandas, which loads it."""
+    program = f"import sys; sys.modules['pandas'] = None; import mainstem.{module}; print('numpy.ma' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "True\n"

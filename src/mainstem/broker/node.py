@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mainstem.broker.access.authorizer import Authorizer
 from mainstem.broker.api_features import ServedApi
@@ -34,7 +34,6 @@ from mainstem.broker.storage.compaction import Compaction
 from mainstem.broker.storage.delayed_fetch import DelayedFetches
 from mainstem.broker.storage.fetch_sessions import FetchSessions
 from mainstem.broker.storage.group_commit import GroupCommit
-from mainstem.broker.storage.remote.remote_pieces import RemotePieces, remote_pieces
 from mainstem.broker.storage.remote.remote_storage import RemoteStorage
 from mainstem.broker.storage.topics import Topic, Topics
 from mainstem.broker.storage.trees import Trees
@@ -51,7 +50,12 @@ from mainstem.log.node.node_log import NodeLog
 from mainstem.log.partition.config import CONFIGS
 from mainstem.protocol.errors import ErrorCode
 
+if TYPE_CHECKING:
+    from mainstem.broker.storage.remote.remote_pieces import RemotePieces
+
 _LONG_REQUESTS: Final = 4
+_OVERVIEWS: Final = 2
+"""Answers about all topics that are made at a time: each is in memory until it is complete."""
 _TIMESTAMP_SEARCHES: Final = 2  # threads that read batches to find a time
 _PRODUCER_IDS_OF_A_SOURCE: Final = 1_000_000
 """So many ids after the greatest in a mirror are left to its source, for producers that write no mirrored topic."""
@@ -87,6 +91,7 @@ class Node:
         }
         self.configs = DynamicConfigs(config, log.metadata, appliers, self._set_topic_defaults)
         self.long_requests = asyncio.Semaphore(_LONG_REQUESTS)
+        self.overviews = asyncio.Semaphore(_OVERVIEWS)
         self.timestamp_searches = asyncio.Semaphore(_TIMESTAMP_SEARCHES)
         self.fetches = DelayedFetches()
         self.fetch_sessions = FetchSessions(
@@ -125,7 +130,11 @@ class Node:
 
         Raises ConfigError, DirectoryLockedError, StorageError.
         """
-        pieces = remote_pieces(config)
+        pieces = None
+        if config.get("mainstem.remote.storage.url"):
+            from mainstem.broker.storage.remote.remote_pieces import remote_pieces  # most nodes need it never
+
+            pieces = remote_pieces(config)
         log = NodeLog.open(disk, clock, config.data_dir, config.topic_defaults(), pieces)
         try:
             node = cls(config, clock, log, apis, pieces)

@@ -20,6 +20,11 @@ from mainstem.protocol.messages import describe_log_dirs as messages
 
 
 async def handle(node: Node, call: Call) -> messages.DescribeLogDirsResponse:
+    async with node.overviews:
+        return await _described(node, call)
+
+
+async def _described(node: Node, call: Call) -> messages.DescribeLogDirsResponse:
     body: messages.DescribeLogDirsRequest = call.body
     wanted = None if body.topics is None else {topic.topic: set(topic.partitions) for topic in body.topics}
     asked = [each for each in node.topics.all() if wanted is None or each.name in wanted]

@@ -6,7 +6,7 @@ Deliberate: one node leads everything; no rack.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from mainstem.broker.access import record_guards
@@ -14,7 +14,7 @@ from mainstem.broker.api import Api
 from mainstem.broker.call import Call
 from mainstem.broker.error_codes import error_code
 from mainstem.broker.node import Node
-from mainstem.broker.slices import Slices, in_turns
+from mainstem.broker.slices import AT_ONCE_ITEMS, Slices, in_turns
 from mainstem.broker.storage.topics import Topic
 from mainstem.errors import MainstemError
 from mainstem.protocol.errors import ErrorCode
@@ -28,15 +28,18 @@ def handle(node: Node, call: Call) -> messages.MetadataResponse | Awaitable[mess
     body: messages.MetadataRequest = call.body
     # Version 0 has no null: an empty list means all topics.
     if body.topics is None or (call.api_version == 0 and not body.topics):
-        return _all(node, call)
+        known = list(node.topics.all())
+        if len(known) > AT_ONCE_ITEMS:
+            return _in_turns(node, call, known)
+        return _answer(node, call, [_described(node, topic) for topic in known])
     return _answer(
         node, call, [_find(node, call.api_version, asked, body.allow_auto_topic_creation) for asked in body.topics]
     )
 
 
-async def _all(node: Node, call: Call) -> messages.MetadataResponse:
-    known = list(node.topics.all())
-    return _answer(node, call, [_described(node, topic) async for topic in in_turns(known)])
+async def _in_turns(node: Node, call: Call, topics: Sequence[Topic]) -> messages.MetadataResponse:
+    async with node.overviews:
+        return _answer(node, call, [_described(node, topic) async for topic in in_turns(topics)])
 
 
 def _answer(node: Node, call: Call, topics: list[messages.MetadataResponseTopic]) -> messages.MetadataResponse:

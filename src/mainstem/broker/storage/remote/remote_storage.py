@@ -22,12 +22,6 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
-from mainstem.broker.storage.remote.segment_release import (
-    IndexFilesError,
-    ProducersUnknownError,
-    SegmentRelease,
-)
-from mainstem.broker.storage.remote.segment_return import SegmentReturn
 from mainstem.broker.storage.remote.store_threads import StoreThreads, WorkProgress
 from mainstem.clock import Clock
 from mainstem.durable_files import replace_file
@@ -44,6 +38,7 @@ from mainstem.model import TopicPartition
 if TYPE_CHECKING:
     from mainstem.broker.configs.broker_config import BrokerConfig
     from mainstem.broker.storage.remote.remote_pieces import RemotePieces
+    from mainstem.broker.storage.remote.segment_release import ProducersUnknownError, SegmentRelease
 
 _LOG: Final = logging.getLogger("mainstem.broker")
 _LOADS_AT_ONCE: Final = 4
@@ -228,6 +223,8 @@ class RemoteStorage:
 
     async def _bring_back(self, path: PurePath, stored: RemoteSegment, log: PartitionLog) -> None:
         """Write the files of a segment again: an index is lost."""
+        from mainstem.broker.storage.remote.segment_return import SegmentReturn  # most nodes need it never
+
         assert self.pieces is not None, "without it a read says so itself"
         place = log.place_of_remote(path)
         if place is None:
@@ -303,6 +300,8 @@ class RemoteStorage:
         return directory.partitions.get(topic_partition)
 
     async def _release(self, log: PartitionLog, pieces: RemotePieces) -> None:
+        from mainstem.broker.storage.remote.segment_release import ProducersUnknownError, SegmentRelease
+
         directory = self._log.directory
         unknown: dict[Segment, ProducersUnknownError] = {}
         while (segment := self._next(log, unknown)) is not None:
@@ -337,6 +336,8 @@ class RemoteStorage:
         self, log: PartitionLog, segment: Segment, release: SegmentRelease, pieces: RemotePieces
     ) -> bool:
         """Whether the segment has left the disk. Raises what ``SegmentRelease.run`` does."""
+        from mainstem.broker.storage.remote.segment_release import IndexFilesError
+
         try:
             progress = WorkProgress(_LOAD_S)
             await self._threads.run(lambda: release.run(pieces.store, progress.step), progress)

@@ -131,10 +131,10 @@ class Node:
         Raises ConfigError, DirectoryLockedError, StorageError.
         """
         pieces = None
-        if config.get("mainstem.remote.storage.url"):
+        if url := config.get("mainstem.remote.storage.url"):
             from mainstem.broker.storage.remote.remote_pieces import remote_pieces  # most nodes need it never
 
-            pieces = remote_pieces(config)
+            pieces = remote_pieces(str(url), config)
         log = NodeLog.open(disk, clock, config.data_dir, config.topic_defaults(), pieces)
         try:
             node = cls(config, clock, log, apis, pieces)

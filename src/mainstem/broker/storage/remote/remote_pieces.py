@@ -152,11 +152,8 @@ def _counted(piece: StoredPiece) -> int:
     return max(piece.size_bytes, _COUNTED_BYTES_MIN)
 
 
-def remote_pieces(config: BrokerConfig) -> RemotePieces | None:
-    """The cache of a node; None where its log has no backup to read from."""
-    url = str(config.get("mainstem.remote.storage.url"))
-    if not url:
-        return None
+def remote_pieces(url: str, config: BrokerConfig) -> RemotePieces:
+    """The cache of a node whose log has its backup at a URL."""
 
     def opened() -> ObjectStore:
         from mainstem.object_stores.opening import open_store  # only a log with segments there needs it

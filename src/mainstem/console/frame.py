@@ -12,9 +12,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
-from nicegui import context, ui
+from nicegui import background_tasks, context, ui
 from nicegui.element import Element
 
 from mainstem.console import palette
@@ -61,13 +62,20 @@ class Page:
         self.token_name = client.token_name(self._cookies)
         self._complaint = ""
         self._is_built_now = False
+        self._filled: tuple[Refresh | None, float] = (None, 0.0)
+        self._begun: dict[str, asyncio.Task[Any]] = {}
+        self._answered_s: dict[str, float] = {}
 
     async def ask(self, asked: ConsoleRequest, timeout_s: float = POLL_S, *, is_listed: bool = True) -> Any:
         """The gateway's answer. Raises GatewayError. ``is_listed``: it is among the page's requests."""
-        token = self._token()
+        if asked.method == "GET" and (begun := self._begun.pop(asked.target, None)) is not None:
+            return await begun
         if is_listed:
             self._remember(asked)
-        return await self._client.ask(asked, token=token, timeout_s=timeout_s, connection=self._connection)
+        return await self._send(asked, timeout_s)
+
+    async def _send(self, asked: ConsoleRequest, timeout_s: float = POLL_S) -> Any:
+        return await self._client.ask(asked, token=self._token(), timeout_s=timeout_s, connection=self._connection)
 
     @property
     def is_private(self) -> bool:
@@ -107,12 +115,35 @@ class Page:
         """Call ``leave`` when the browser leaves the page, or its connection breaks."""
         context.client.on_disconnect(leave)
 
+    def begin(self, *asked: ConsoleRequest) -> None:
+        """Send GET requests while the browser still loads the page; the first refresh takes their answers."""
+        for each in asked:
+            self._remember(each)
+            task = background_tasks.create(self._send(each), name=f"begin {each.path}", handle_exceptions=False)
+            task.add_done_callback(partial(self._end, each.target))
+            self._begun[each.target] = task
+
+    def _end(self, target: str, task: asyncio.Task[Any]) -> None:
+        """Note the time of an answer. A page that never connects takes neither answer nor error: nothing is logged."""
+        if not task.cancelled() and task.exception() is None:
+            self._answered_s[target] = time.monotonic()
+
+    def answered_s(self, asked: ConsoleRequest) -> float:
+        """When the answer came that ``ask`` has just returned, by the monotonic clock.
+
+        It is now, except for a request that ``begin`` sent: rates are wrong if they count from when the answer was
+        taken.
+        """
+        return self._answered_s.pop(asked.target, time.monotonic())
+
     def every(self, refresh: Refresh, seconds: float = _REFRESH_S) -> None:
         """Refresh as soon as the browser is connected and every ``seconds``, for as long as it is.
 
-        A refresh that takes long, on a log of many partitions, is followed by a rest of three times as long.
+        A refresh that takes long, on a log of many partitions, is followed by a rest of three times as long. What
+        ``fill`` has just shown is not asked for again at once.
         """
-        next_s = 0.0
+        filled, filled_s = self._filled
+        next_s = filled_s + seconds if refresh == filled else 0.0
 
         async def tick() -> None:
             nonlocal next_s
@@ -134,6 +165,7 @@ class Page:
         with suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_S):
                 await self.guarded(refresh)
+                self._filled = (refresh, time.monotonic())
         self._is_built_now = False
 
     async def guarded(self, refresh: Refresh) -> None:

@@ -27,7 +27,7 @@ class Trends:
 
     def __init__(self, this: Page, pattern: str) -> None:
         self._page = this
-        self._asked = ConsoleRequest("/history", {"series": pattern, "since": "15m", "points": 60})
+        self.asked = ConsoleRequest("/history", {"series": pattern, "since": "15m", "points": 60})
         self._before, self._after = pattern.split("*")
         self._lines: dict[str, dict[str, Any]] = {}
         self._asked_s = -_REFRESH_S
@@ -38,7 +38,7 @@ class Trends:
             return
         self._asked_s = time.monotonic()
         try:
-            found = await self._page.ask(self._asked)
+            found = await self._page.ask(self.asked)
         except GatewayError:
             return
         self._lines = {

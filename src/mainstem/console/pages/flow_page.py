@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -53,6 +52,7 @@ class _Flow:
         self._graph = FlowGraph((), ())
         self._documents: dict[str, Document] = {}
         self._rate_of: Mapping[str, float | None] = {}
+        this.begin(listing.TOPICS, listing.PIPELINES, listing.VIEWS)
         with card():
             with ui.element("div").classes("figures"):
                 self._figures = [figure(label) for label in ("Topics", "Offsets", "Appended", "Pipelines", "Views")]
@@ -94,6 +94,7 @@ class _Flow:
         topics, pipelines, views = await asyncio.gather(
             listing.topics(self._page), listing.pipelines(self._page), listing.views(self._page)
         )
+        answered_s = self._page.answered_s(listing.TOPICS)
         search = (self._search.value or "").strip()
         self._graph = graph_of(topics, pipelines, views, search)
         drawn = picture(self._graph, is_vertical=await self._is_narrow()) if self._graph.columns else ""
@@ -107,7 +108,7 @@ class _Flow:
             **{f"pipeline:{pipeline['name']}": pipeline for pipeline in pipelines},
             **{f"view:{view['name']}": view for view in views},
         }
-        self._rate_of = self._rates.look(totals_of(topics, pipelines, views), time.monotonic())
+        self._rate_of = self._rates.look(totals_of(topics, pipelines, views), answered_s)
         self._show_figures(topics, len(pipelines), len(views))
         if drawn:
             self._show_numbers(topics, pipelines, views)

@@ -68,6 +68,7 @@ async def show_all(client: GatewayClient) -> None:
             nothing.set_visibility(False)
 
         trends = Trends(this, "pipeline/*/lag")
+        this.begin(listing.PIPELINES, trends.asked)
 
         async def refresh() -> None:
             await trends.refresh()

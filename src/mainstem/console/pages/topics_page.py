@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 from nicegui import ui
 
@@ -43,6 +42,7 @@ class _Topics:
         self._rates = Rates()
         self._trends = Trends(this, "topic/*/records_in_per_s")
         self._rows: list[listing.Document] = []
+        this.begin(listing.TOPICS, self._trends.asked)
         with card():
             with ui.element("div").classes("bar"):
                 place = ui.element("div")
@@ -60,7 +60,9 @@ class _Topics:
 
     async def _refresh(self) -> None:
         topics, _ = await asyncio.gather(listing.topics(self._page), self._trends.refresh())
-        rates = self._rates.look({topic["name"]: listing.total(topic["end"]) for topic in topics}, time.monotonic())
+        rates = self._rates.look(
+            {topic["name"]: listing.total(topic["end"]) for topic in topics}, self._page.answered_s(listing.TOPICS)
+        )
         self._rows = [
             {
                 **{name: topic[name] for name in _SHOWN},

@@ -42,6 +42,7 @@ async def show(client: GatewayClient) -> None:
             nothing.set_visibility(False)
 
         trends = Trends(this, "view/*/lag")
+        this.begin(listing.VIEWS, trends.asked)
 
         async def refresh() -> None:
             await trends.refresh()

@@ -25,6 +25,7 @@ from tests.gateway.served import registry_client
 
 SCHEMA = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})
 CONFIGS = {"confluent.value.schema.validation": "true"}
+CONTENT_CONFIGS = CONFIGS | {"mainstem.schema.validation.content": "true"}
 
 
 @pytest.fixture
@@ -87,6 +88,34 @@ def test_values_of_an_encoded_topic_pass(mainstem_log: Log, topic: str, encoding
     mainstem_log.append_many(topic, [codec.encode(topic, {"id": number}) for number in range(5000)])
     mainstem_log.append(topic, None, key="k")
     assert len(list(mainstem_log.read(topic))) == 5001
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_values_of_an_encoded_topic_fit_their_schema_and_a_cut_one_does_not(mainstem_log: Log, encoding: str) -> None:
+    topic = f"read-{uuid.uuid4()}"
+    mainstem_log.create_topic(topic, configs=CONTENT_CONFIGS)
+    register_topic(mainstem_log, topic, schema_of("id BIGINT, name STRING"), (), encoding)
+    codec = Codec(mainstem_log)
+    values = [codec.encode(topic, {"id": number, "name": f"n{number}"}) for number in range(5000)]
+    mainstem_log.append_many(topic, values)
+    with pytest.raises(InvalidRecordError, match="its value does not fit schema"):
+        mainstem_log.append(topic, values[7][:-1])
+    assert len(list(mainstem_log.read(topic))) == 5000
+
+
+@pytest.mark.parametrize("framing", ["prefix", "header"])
+def test_what_a_serializer_writes_fits_and_other_bytes_behind_its_id_do_not(
+    mainstem_log: Log, client: SchemaRegistryClient, framing: str
+) -> None:
+    topic = f"read-{uuid.uuid4()}"
+    mainstem_log.create_topic(topic, configs=CONTENT_CONFIGS)
+    config = {"schema.id.serializer": header_schema_id_serializer} if framing == "header" else {}
+    context = SerializationContext(topic, MessageField.VALUE, headers=[])
+    value = AvroSerializer(client, SCHEMA, conf=config)({"id": 1}, context)
+    assert outcome(mainstem_log, topic, value, context.headers) is None
+    error = outcome(mainstem_log, topic, value + b"x", context.headers)
+    assert error is not None
+    assert error.code() == KafkaError.INVALID_RECORD
 
 
 def test_the_configs_are_described(mainstem_log: Log, topic: str) -> None:

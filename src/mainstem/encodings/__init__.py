@@ -13,5 +13,6 @@
 - ``avro_encode``: columns into Avro values
 - ``column_numbers``: columns as the native encoders take them
 - ``writer_schemas``: schemas by their ids, kept
+- ``content``: whether keys and values fit the schemas that they name, for the log
 - ``frames``: the schema ids in front of values and in headers
 """

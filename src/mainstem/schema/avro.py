@@ -85,12 +85,17 @@ class AvroField:
     has_default: bool = field(default=False)
 
 
-def parse_avro(text: str) -> AvroType:
-    """The record that an Avro schema declares. Raises SchemaError."""
+def parse_type(text: str) -> AvroType:
+    """The type that an Avro schema declares. Raises SchemaError."""
     try:
-        found = _Parser().type_of(json.loads(text), "")
+        return _Parser().type_of(json.loads(text), "")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise SchemaError(f"the Avro schema cannot be read: {type(error).__name__}: {error}") from error
+
+
+def parse_avro(text: str) -> AvroType:
+    """The record that an Avro schema declares. Raises SchemaError."""
+    found = parse_type(text)
     if found.kind != "record" or not found.fields:
         raise SchemaError(f"the Avro schema is a {found.kind}; columns need a record with fields")
     return found
@@ -170,13 +175,13 @@ class _Parser:
         )
 
 
-def read_value(data: bytes, record: AvroType) -> dict[str, Any]:
-    """The fields of one record, by name; text that is not UTF-8 keeps its bytes as lone surrogates (PEP 383).
+def read_value(data: bytes, record: AvroType) -> Any:
+    """One value, of a record its fields by name; text that is not UTF-8 keeps its bytes as lone surrogates (PEP 383).
 
-    Raises SchemaError when the bytes are not exactly one such record.
+    Raises SchemaError when the bytes are not exactly one such value.
     """
     reader = _Reader(data)
-    found: dict[str, Any] = reader.read(record, 0)
+    found = reader.read(record, 0)
     if reader.at != len(data):
         raise SchemaError(f"the value has {len(data) - reader.at} bytes after its last field")
     return found

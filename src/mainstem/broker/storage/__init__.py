@@ -5,6 +5,7 @@
 * ``validation_threads``: checks the records of a Produce request, in a thread when it is long
 * ``subject_schemas``: the schemas that topics with schema validation ask for, read from the registry's topic
 * ``schema_frames``: the check that keys and values name such a schema
+* ``schema_contents``: the check that keys and values fit it, by a process of its own
 * ``group_commit``: collects appends so that many share one fdatasync
 * ``flush_policy``: where the next fdatasync runs: on the event loop or in a thread
 * ``delayed_fetch``: fetches that wait for data

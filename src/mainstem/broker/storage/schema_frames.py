@@ -1,9 +1,9 @@
 """The check that a record's key and value name a schema of their subject, for topics that validate schemas.
 
 Only the frame is checked, as in Confluent's broker: an id of the default context, or a global id
-(``schemas_topic.frames``). The bytes after it are not read. The subject is ``TOPIC-key`` or ``TOPIC-value``, or what
-the schema names its record, alone or after ``TOPIC-``. Versions that are not deleted count. Null passes. Contract:
-immutable; ``refused`` may run in any thread.
+(``schemas_topic.frames``). Where a topic asks for it, ``schema_contents`` has the bytes after it read, too. The subject
+is ``TOPIC-key`` or ``TOPIC-value``, or what the schema names its record, alone or after ``TOPIC-``. Versions that are
+not deleted count. Null passes. Contract: immutable; ``refused`` may run in any thread.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SubjectFrames(NamedTuple):
     """The frames that name a schema of a subject."""
 
     rule: SubjectRule
-    frames: frozenset[bytes]
+    frames: Mapping[bytes, StoredSchema]
 
 
 def subject_frames(state: RegistryState, rule: SubjectRule, names: dict[str, frozenset[str]]) -> SubjectFrames:
@@ -58,8 +58,8 @@ def subject_frames(state: RegistryState, rule: SubjectRule, names: dict[str, fro
         versions = _by_record_name(state, rule.prefix, names)
     else:
         versions = state.versions(state.aliased(rule.subject))
-    ids = {frame_of(each.id) for each in versions if 0 <= each.id <= _ID_MAX}
-    return SubjectFrames(rule, frozenset(ids | {guid_frame_of(each.content.guid) for each in versions}))
+    frames = {frame_of(each.id): each for each in versions if 0 <= each.id <= _ID_MAX}
+    return SubjectFrames(rule, frames | {guid_frame_of(each.content.guid): each for each in versions})
 
 
 def _by_record_name(state: RegistryState, prefix: str, names: dict[str, frozenset[str]]) -> list[StoredSchema]:
@@ -81,6 +81,11 @@ class SchemaFrameCheck:
 
     key: SubjectFrames | None
     value: SubjectFrames | None
+
+    def schema_of(self, frame: bytes) -> StoredSchema | None:
+        """The schema that a frame names, if the topic takes it in keys or values."""
+        taken = (each.frames.get(frame) for each in (self.key, self.value) if each is not None)
+        return next((found for found in taken if found is not None), None)
 
     def refused(self, header: BatchHeader, records: bytes) -> Mapping[int, str]:
         """Why records of a batch, whose plain records these are, are refused: by their index in the batch."""

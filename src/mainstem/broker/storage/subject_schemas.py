@@ -22,10 +22,12 @@ from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.partition.partition_reads import ReadResult
 from mainstem.record.header import iter_headers, verify
 from mainstem.record.reader import AbortedRecords, read_records
-from mainstem.schemas_topic.records import SCHEMAS_TOPIC
+from mainstem.schemas_topic.records import SCHEMAS_TOPIC, StoredSchema, schema_record
 from mainstem.schemas_topic.state import RegistryState
 
 _READ_BYTES: Final = 1 << 20
+_REFERENCED_MAX: Final = 1_001
+"""A schema and the most that it may refer to in a registry (``registry.parsing``)."""
 _Result = TypeVar("_Result")
 
 
@@ -71,6 +73,21 @@ class SubjectSchemas:
                         self._threads, subject_frames, self._state, rule, self._record_names
                     )
             return self._check_of(wanted)
+
+    async def records_of(self, schema: StoredSchema) -> list[tuple[str, str]]:
+        """The keys and values of a schema's record, and of all that it refers to: what a registry needs to read it."""
+        async with self._loading:
+            found: dict[tuple[str, int], StoredSchema] = {}
+            unvisited = [schema]
+            while unvisited and len(found) < _REFERENCED_MAX:
+                each = unvisited.pop()
+                found[each.place] = each
+                for reference in each.content.references:
+                    version = self._state.subjects.get(reference.subject, {}).get(reference.version)
+                    if version is not None and version.place not in found:
+                        unvisited.append(version)
+        records = map(schema_record, found.values())
+        return [(key.decode(errors="replace"), value.decode(errors="replace")) for key, value in records]
 
     def _check_of(self, wanted: tuple[SubjectRule | None, SubjectRule | None]) -> SchemaFrameCheck:
         key, value = (None if rule is None else self._subjects[rule] for rule in wanted)

@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeAlias, TypeVar
 
 from mainstem.broker.error_codes import refusal
+from mainstem.broker.storage.schema_contents import SchemaContents
 from mainstem.broker.storage.subject_schemas import SubjectSchemas
 from mainstem.broker.storage.topics import Topics
 from mainstem.errors import CorruptBatchError, InvalidRecordError, MainstemError
@@ -62,6 +63,7 @@ class AppendChecks:
     def __init__(self, topics: Topics) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="append-check")
         self._schemas = SubjectSchemas(topics, self._threads)
+        self.contents = SchemaContents(self._schemas)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._plain_records = 0
         load_kept()
@@ -86,11 +88,14 @@ class AppendChecks:
         return check if checked is None else checked
 
     async def finish(self, log: PartitionLog, check: AppendCheck) -> Outcome:
-        """Run a check in a thread, when the schemas that it needs are read."""
+        """Run a check in a thread, when the schemas that it needs are read; then that of the content, if asked for."""
         try:
             if check.needs_frames:
                 check.frames = await self._schemas.load(log.topic_partition.topic, check.config)
-            return await asyncio.get_running_loop().run_in_executor(self._threads, check.run)
+            checked = await asyncio.get_running_loop().run_in_executor(self._threads, check.run)
+            if check.needs_content_check:
+                await self.contents.require_fit(check)
+            return checked
         except MainstemError as error:
             return _without_frames(error)
 
@@ -107,6 +112,7 @@ class AppendChecks:
     async def stop(self) -> None:
         """Drop checks that have not begun, and wait for the rest."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        await self.contents.end()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 

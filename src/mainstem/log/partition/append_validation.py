@@ -114,6 +114,16 @@ class AppendCheck:
         self._needs_sequence = needs_sequence
 
     @property
+    def needs_content_check(self) -> bool:
+        """Whether keys or values are to be read by their schemas, after ``run``."""
+        return self.config.validates_content and not self._is_own
+
+    @property
+    def data(self) -> memoryview:
+        """The batches as they came."""
+        return self._view
+
+    @property
     def needs_frames(self) -> bool:
         """Whether ``frames`` has to be set before the check can run."""
         return self.config.validates_schemas and not self._is_own and self.frames is None
@@ -142,6 +152,8 @@ class AppendCheck:
             ) from None
 
     def _looks_quick(self) -> bool:
+        if self.needs_content_check:
+            return False
         looks_at_each = self.features is not None or self.config.validates_schemas
         if len(self._view) <= _QUICK_COMPRESSED_BYTES and not looks_at_each and is_native_loaded():
             return True  # whatever it holds
@@ -188,7 +200,7 @@ class AppendCheck:
                     raise _refusal(checked, config, self._now_ms, index)
                 max_timestamp = checked.max_timestamp
             if frames is not None:
-                _refuse_frames(frames.refused(header, bytes(records)), index)
+                refuse_records(frames.refused(header, bytes(records)), index)
             index += header.record_count
             changed = None
             if config.codec is not None or max_timestamp != header.max_timestamp:
@@ -220,7 +232,8 @@ def _refuse_many(headers: Sequence[BatchHeader]) -> None:
         )
 
 
-def _refuse_frames(refused: Mapping[int, str], first_index: int) -> None:
+def refuse_records(refused: Mapping[int, str], first_index: int = 0) -> None:
+    """Raise InvalidRecordError if there are any: by their index in a batch whose first record has ``first_index``."""
     if not refused:
         return
     first = min(refused)

@@ -86,6 +86,8 @@ _TABLE: Mapping[tuple[str, ConfigType, str | int], str] = {
         "",
     ): "Of which topic this one is a copy: CLUSTER_ID/TOPIC_ID. As long as it is set, "
     "only a mirror appends, at the offsets of the source; others may read. mainstem promote removes it",
+    ("mainstem.schema.validation.content", BOOLEAN, "false"): "Whether a key or value that names a schema is also read "
+    "by it, where keys or values are validated; a record that does not fit is refused",
     ("mainstem.value.schema.validation", BOOLEAN, "false"): "As confluent.value.schema.validation; either turns it on",
     ("mainstem.verifiable", BOOLEAN, "false"): "Whether a Merkle tree over the stored record batches is kept, so that "
     "signed checkpoints prove that the history was not changed. A topic that is verifiable stays so",
@@ -162,6 +164,7 @@ class LogConfig:
     mainstem_key_schema_validation: bool = False
     mainstem_max_decompressed_bytes: int = 128 << 20
     mainstem_mirror_of: str = ""
+    mainstem_schema_validation_content: bool = False
     mainstem_value_schema_validation: bool = False
     mainstem_verifiable: bool = False
     local_retention_bytes: int = -2
@@ -181,6 +184,8 @@ class LogConfig:
     validates_values: bool = field(init=False, repr=False, compare=False)
     validates_schemas: bool = field(init=False, repr=False, compare=False)
     """Whether either does."""
+    validates_content: bool = field(init=False, repr=False, compare=False)
+    """Whether what names a schema is read by it, too."""
     roll_ms: int = field(init=False, repr=False, compare=False)
     """The age at which a segment is rolled: compaction does not touch the active one."""
 
@@ -192,6 +197,7 @@ class LogConfig:
             "validates_keys": validates_keys,
             "validates_values": validates_values,
             "validates_schemas": validates_keys or validates_values,
+            "validates_content": self.mainstem_schema_validation_content and (validates_keys or validates_values),
             "flushes_before_commit": self.flush == "commit",
             "uses_log_append_time": self.message_timestamp_type == "LogAppendTime",
             "is_compacted": is_compacted,

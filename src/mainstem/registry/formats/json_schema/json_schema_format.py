@@ -4,9 +4,9 @@
 its meta-schema, its regular expressions compile, and every ``$ref`` leads into the schema, to a reference that the
 registry gives, or to a meta-schema.
 
-Contract: pure and thread-safe. Nothing is ever fetched from a network or a file, and no instance is validated: a
-pattern that backtracks for ever is stored, and never run. Nesting is bounded by ``mainstem.json_depth``, the number
-of subschemas by ``NODES_MAX``.
+Contract: pure and thread-safe. Nothing is ever fetched from a network or a file, and no instance is validated here: a
+pattern that backtracks for ever is stored; ``json_schema_values`` runs it with a bound. Nesting is bounded by
+``mainstem.json_depth``, the number of subschemas by ``NODES_MAX``.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class JsonSchema:
 
     def __init__(self, text: str, references: References) -> None:
         self._tree, self._canonical = _read(text, "")
-        self._draft = draft_of(self._tree, _DEFAULT_DRAFT)
-        validate(self._tree, 7 if isinstance(self._tree, bool) else self._draft)
+        self.draft = draft_of(self._tree, _DEFAULT_DRAFT)
+        validate(self._tree, 7 if isinstance(self._tree, bool) else self.draft)
         self._references: dict[str, Any] = {}
         for name, each in references.items():
             where = f" of reference {name!r}"
             self._references[name], _ = _read(each, where)
-            validate(self._references[name], draft_of(self._references[name], self._draft), where)
-        self.graph: Final = SchemaGraph(self._tree, self._draft, self._references)
+            validate(self._references[name], draft_of(self._references[name], self.draft), where)
+        self.graph: Final = SchemaGraph(self._tree, self.draft, self._references)
 
     @property
     def canonical(self) -> str:
@@ -65,11 +65,11 @@ class JsonSchema:
     def _bundle(self) -> str:
         if not self._references or isinstance(self._tree, bool):
             return self._canonical
-        container = "$defs" if self._draft >= 2019 else "definitions"
+        container = "$defs" if self.draft >= 2019 else "definitions"
         root = self._tree
-        if self._draft < 2019 and "$ref" in root:  # where nothing beside $ref counts
+        if self.draft < 2019 and "$ref" in root:  # where nothing beside $ref counts
             root = {**{key: root[key] for key in ("$schema",) if key in root}, "allOf": [self._tree]}
-        identifier = "id" if self._draft == 4 else "$id"
+        identifier = "id" if self.draft == 4 else "$id"
         taken = root.get(container, {})
         bundled = {name: {identifier: name} | each for name, each in self._references.items() if isinstance(each, dict)}
         text = _write({**root, container: {**bundled, **taken}})

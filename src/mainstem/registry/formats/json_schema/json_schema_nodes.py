@@ -30,8 +30,8 @@ DRAFTS: Final = {
     "https://json-schema.org/draft/2019-09/schema": 2019,
     "https://json-schema.org/draft/2020-12/schema": 2020,
 }
-_DIALECTS: Final = {draft: uri for uri, draft in DRAFTS.items()}
-_OFFLINE: Final = jsonschema_rs.Registry([])  # with a registry, jsonschema_rs fetches nothing
+DIALECTS: Final = {draft: uri for uri, draft in DRAFTS.items()}
+OFFLINE: Final = jsonschema_rs.Registry([])  # with a registry, jsonschema_rs fetches nothing
 
 _SINCE: Final = {
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "not", "items", "properties", "patternProperties"), 4),
@@ -103,7 +103,7 @@ def validate(tree: Any, draft: int, where: str = "") -> None:
     """Check a schema against the meta-schema of its draft. Raises InvalidSchemaError."""
     try:
         if isinstance(tree, dict):
-            jsonschema_rs.meta.validate({**tree, "$schema": _DIALECTS[draft]}, registry=_OFFLINE)
+            jsonschema_rs.meta.validate({**tree, "$schema": DIALECTS[draft]}, registry=OFFLINE)
         elif not isinstance(tree, bool) or draft == 4:
             raise InvalidSchemaError(f"a JSON Schema{where} must be a JSON object or true or false")
     except jsonschema_rs.ValidationError as error:
@@ -351,7 +351,7 @@ def _meta_schema(uri: str, fragment: str, ref: str) -> Subschema:
         raise missing
     address = f"{root}#{fragment}"
     try:
-        jsonschema_rs.validator_for({"$schema": _DIALECTS[draft], "allOf": [{"$ref": address}]}, offline=True)
+        jsonschema_rs.validator_for({"$schema": DIALECTS[draft], "allOf": [{"$ref": address}]}, offline=True)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError):
         raise missing from None
     return Subschema(asserts={"meta-schema": address})

@@ -6,22 +6,27 @@ import asyncio
 import os
 import random
 import shutil
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from mainstem.backup.manifest import ManifestReader
+from mainstem.broker.storage.remote.remote_pieces import RemotePieces
 from mainstem.client.append.transaction import TransactionSession
 from mainstem.client.log import Log
+from mainstem.client.records import NewRecord as TopicRecord
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.clock import SystemClock
 from mainstem.errors import ConfigError, InputError, MainstemError
 from mainstem.kafka_directory.graduation import graduate
 from mainstem.log.files.disk import OsDisk
 from mainstem.log.recovery.verify import verify_directory
+from mainstem.log.segments.remote_segment import StoredPiece
 from mainstem.model import TopicPartition as ModelPartition
 from mainstem.object_stores.directory_store import DirectoryStore
 from mainstem.object_stores.opening import open_store
@@ -168,6 +173,37 @@ def test_offsets_by_time_and_of_both_parts(world: World) -> None:
         for wanted in (0, 120, local - 1, local, 299):
             assert offset_at(broker, times[wanted]) == times.index(times[wanted])
         assert offset_at(broker, -3) == times.index(max(times))
+
+
+def test_partitions_are_searched_by_time_beside_each_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    partitions = [ModelPartition(TOPIC, number) for number in range(6)]
+    with world.running() as (_, log):
+        log.create_topic(TOPIC, partitions=len(partitions), configs=TIERED)
+        for partition in partitions:
+            for first in range(0, 40, 10):
+                records = [TopicRecord(value(n), partition=partition.partition) for n in range(first, first + 10)]
+                log.append_many(TOPIC, records)
+
+        def left() -> bool:
+            once(world.data, world.url)
+            return len(list(world.data.glob(f"{TOPIC}-*/*.log"))) == len(partitions)
+
+        eventually(left, "the closed segments of each partition have left the disk")
+    fetch = RemotePieces.fetch
+    begun: list[Any] = []
+    another = threading.Condition()
+
+    def fetch_together(pieces: RemotePieces, url: str, piece: StoredPiece, step: Callable[[], None]) -> bytes:
+        with another:
+            begun.append(piece)
+            another.notify_all()
+            assert another.wait_for(lambda: len(begun) > 1, 20), "the pieces are loaded one after the other"
+        return fetch(pieces, url, piece, step)
+
+    with world.running() as (broker, _), WireClient(broker.bootstrap) as client:
+        monkeypatch.setattr(RemotePieces, "fetch", fetch_together)
+        found = client.list_offsets(partitions, 1)
+    assert found == dict.fromkeys(partitions, 0)
 
 
 def test_retention_and_deletion_take_segments_of_the_store(world: World) -> None:

@@ -4,7 +4,8 @@ The end is the high watermark: what a reader may see. ``isolation_level`` 1 asks
 finds no record at or past it.
 For topics with ``remote.storage.enable``: where the local part starts (-4), the last offset that the backup's store
 holds (-5), and the first that it does not hold (-6). For others -4 is the start, and -5 and -6 are unknown (-1).
-A batch whose records must be read to find a time is read in a thread, a few at a time.
+A batch whose records must be read to find a time is read in a thread, a few at a time. In such a topic a search may
+have to load a piece of an old segment, so a few partitions are searched at a time.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ _MAX_TIMESTAMP: Final = -3
 _EARLIEST_LOCAL: Final = -4
 _LATEST_TIERED: Final = -5
 _EARLIEST_PENDING_UPLOAD: Final = -6
+_SEARCHES_AT_ONCE: Final = 4
+"""So many loads of old segments are under way at a time."""
 # The first version whose clients may ask for it.
 _FROM_VERSION: Final = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING_UPLOAD: 11}
 
@@ -40,14 +43,34 @@ _FROM_VERSION: Final = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9
 async def handle(node: Node, call: Call) -> messages.ListOffsetsResponse:
     body: messages.ListOffsetsRequest = call.body
     topics = [
-        messages.ListOffsetsTopicResponse(
-            name=asked.name,
-            partitions=[await _find(node, call, body, asked.name, item) async for item in in_turns(asked.partitions)],
-        )
+        messages.ListOffsetsTopicResponse(name=asked.name, partitions=await _find_all(node, call, body, asked))
         for asked in body.topics
         if asked.partitions
     ]
     return messages.ListOffsetsResponse(topics=topics)
+
+
+async def _find_all(
+    node: Node, call: Call, body: messages.ListOffsetsRequest, asked: messages.ListOffsetsTopic
+) -> list[messages.ListOffsetsPartitionResponse]:
+    """The answers for a topic's partitions. Searches that may wait for the backup's store run beside each other."""
+    if not _may_wait(node, asked):
+        return [await _find(node, call, body, asked.name, item) async for item in in_turns(asked.partitions)]
+    gate = asyncio.Semaphore(_SEARCHES_AT_ONCE)
+
+    async def find(item: messages.ListOffsetsPartition) -> messages.ListOffsetsPartitionResponse:
+        async with gate:
+            return await _find(node, call, body, asked.name, item)
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(find(item)) for item in asked.partitions]
+    return [task.result() for task in tasks]
+
+
+def _may_wait(node: Node, asked: messages.ListOffsetsTopic) -> bool:
+    topic = node.topics.get(asked.name)
+    is_by_time = any(item.timestamp >= 0 or item.timestamp == _MAX_TIMESTAMP for item in asked.partitions)
+    return topic is not None and is_by_time and topic.configs.get("remote.storage.enable") == "true"
 
 
 async def _find(

@@ -40,7 +40,7 @@ _WORKER_IDLE_S: Final = 300.0
 _CHECK_S: Final = 30.0
 _ANSWER_BYTES_MAX: Final = 64 << 20
 _KNOWN_MAX: Final = 500
-"""So many schemas the process keeps; then it is started anew."""
+"""So many schemas the process keeps; then a new one takes its place."""
 
 
 class SchemaContents:
@@ -115,7 +115,7 @@ class SchemaContents:
         raise refusal(ErrorCode.POLICY_VIOLATION, f"mainstem.schema.validation.content=true: {answer['missing']}")
 
     async def _schema(self, frames: SchemaFrameCheck, frame: bytes) -> dict[str, Any]:
-        """What the process is told of a schema."""
+        """A schema as it is sent to the process."""
         stored = frames.schema_of(frame)
         if stored is None:
             raise ValueError(f"an unknown frame {frame.hex()}")

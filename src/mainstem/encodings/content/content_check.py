@@ -16,7 +16,7 @@ _HEADERS: Final = {"key": KEY_HEADER, "value": VALUE_HEADER}
 
 
 class FramedBytes(NamedTuple):
-    """A key or value: the index of its ``record``, ``key`` or ``value``, its frame, and the bytes behind it."""
+    """A key or value: the index of its ``record``, ``key`` or ``value``, its frame, and the bytes after it."""
 
     record: int
     part: str

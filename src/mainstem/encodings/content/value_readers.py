@@ -17,7 +17,7 @@ from mainstem.schema.avro import parse_type, read_value
 from mainstem.schemas_topic.state import RegistryState
 
 ValueReader: TypeAlias = Callable[[bytes], str | None]
-"""Why the bytes behind a frame are no value of the schema; None when they are one."""
+"""Why the bytes after a frame are no value of the schema; None when they are one."""
 
 
 def reader_of(guid: str, records: Iterable[tuple[str, str]]) -> ValueReader:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,3 +121,20 @@ def test_every_score_is_json(store: SearchStore, q: str) -> None:
     found = store.query(SearchQuery(q)).rows
     assert found
     json.dumps(found, allow_nan=False)
+
+
+def test_a_commit_that_a_kill_cut_off_is_made_again(tmp_path: Path) -> None:
+    """The kill comes before tantivy's swap of ``meta.json``, when the commit's other files are written."""
+    filled(tmp_path / "whole").close()
+    shutil.copytree(tmp_path / "whole", tmp_path / "killed")
+    whole = SearchStore(tmp_path / "whole", StoreDefinition("airports", Search("name", "faa")))
+    apply(whole, [tombstone("JFK")])
+    for path in (tmp_path / "whole").iterdir():
+        if path.name != "meta.json" and not path.name.endswith(".lock"):
+            shutil.copy(path, tmp_path / "killed")
+    whole.close()
+    killed = SearchStore(tmp_path / "killed", StoreDefinition("airports", Search("name", "faa")))
+    assert found(killed, "kennedy") == ["KEN", "JFK"]
+    apply(killed, [tombstone("JFK")])
+    assert found(killed, "kennedy") == ["KEN"]
+    killed.close()

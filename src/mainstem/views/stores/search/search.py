@@ -2,7 +2,8 @@
 
 Layout: one document for each record: its key, its JSON text (stored, not indexed) and the chosen fields (indexed, not
 stored). The bookmark is a separate document, marked by ``_what``, replaced in the same commit as the records; no query
-can find it. A commit is tantivy's atomic swap of ``meta.json``; uncommitted documents are lost in a crash.
+can find it. A commit is tantivy's atomic swap of ``meta.json``; uncommitted documents are lost in a crash. Files of a
+commit that did not come so far are removed at the opening: the next commit would take the same names, and fail.
 
 The account is a seal (`views.stores.close_digest`): tantivy's lock lets one process write, and its ``meta.json``
 names every segment, their deletions and the number of the last operation, so that no commit leaves it as it was.
@@ -57,6 +58,7 @@ class SearchStore(ViewStore):
             self._index = tantivy.Index(_schema(self._fields), path=str(path))
             self._index.config_reader("manual")
             self._writer = self._index.writer(heap_size=_HEAP_BYTES, num_threads=1)
+            self._writer.garbage_collect_files()
         except (ValueError, OSError) as error:
             raise StorageError(f"the search store in {path} cannot be opened: {error}") from error
         self._seal = CloseDigest(path, self._proof, is_new=is_new)
@@ -74,6 +76,7 @@ class SearchStore(ViewStore):
             self._index.reload()
         except (ValueError, OSError) as error:
             self._writer.rollback()
+            self._writer.garbage_collect_files()
             raise StorageError(f"the search store cannot be written: {error}") from error
         self._bookmark = bookmark
 

@@ -151,6 +151,30 @@ async def test_a_check_that_takes_too_long_is_refused_and_the_next_one_is_made(
 
 
 @with_broker()
+async def test_large_schemas_are_bounded_in_one_append_and_in_the_process(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await staged(client)
+    monkeypatch.setattr(schema_contents, "_SCHEMA_BYTES_MAX", 3_000)
+    large = [Content("AVRO", '{"type": "string", "doc": "%s"}' % (str(n) * 1_200)) for n in range(3)]
+    for number, content in enumerate(large):
+        await register(client, "t-value", 10 + number, content)
+    records = [record(frame_of(10 + number) + b"\x02x") for number in range(3)]
+    answer = await send(client, "t", records)
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert "have more than 3000 bytes: send records of fewer schemas in one batch" in answer.error_message
+    pids = []
+    for each in records:
+        assert await answer_to(client, each) == {}
+        pids.append(worker(client))
+    assert pids[0] == pids[1] == pids[2]
+    await register(client, "t-value", 20, Content("AVRO", '{"type": "string", "doc": "%s"}' % ("x" * 1_200)))
+    assert await answer_to(client, record(frame_of(20) + b"\x02x"), GOOD) == {}
+    assert worker(client) != pids[0]
+    assert list(await answer_to(client, records[0], BAD)) == [1]
+
+
+@with_broker()
 async def test_appends_of_many_connections_are_checked_each_by_itself(client: Client) -> None:
     await staged(client)
     clients = [await client.another() for _ in range(8)]

@@ -40,7 +40,10 @@ _WORKER_IDLE_S: Final = 300.0
 _CHECK_S: Final = 30.0
 _ANSWER_BYTES_MAX: Final = 64 << 20
 _KNOWN_MAX: Final = 500
-"""So many schemas the process keeps; then a new one takes its place."""
+_SCHEMA_BYTES_MAX: Final = 32 << 20
+"""So many schemas, and bytes of their texts, a process keeps; then a new one takes its place. As many bytes one append
+may need: a schema that was read takes many times its text.
+"""
 
 
 class SchemaContents:
@@ -51,6 +54,7 @@ class SchemaContents:
         self._turn = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
         self._known: set[str] = set()  # global ids of the schemas that the process has
+        self._known_bytes = 0
         self._idle: asyncio.TimerHandle | None = None
         self._is_ended = False
 
@@ -101,12 +105,12 @@ class SchemaContents:
             process = await self._started()
             head = {"parts": parts, "bytes": len(check.data), "limit_bytes": limit_bytes}
             found = await self._answer(process, json.dumps(head).encode() + b"\n", check.data)
-            schemas = {frame: await self._schema(frames, bytes.fromhex(frame)) for frame in found["frames"]}
+            schemas = await self._schemas_of(frames, found["frames"])
             answer = await self._answer(process, json.dumps(schemas).encode() + b"\n")
             self._known.update(each["guid"] for each in schemas.values())
             if "missing" not in answer:
                 return {int(index): str(reason) for index, reason in answer["refused"].items()}
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, InvalidRecordError):
             await self._kill()  # or its answer would be taken for that to the next append
             raise
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:  # what it says makes no sense
@@ -114,20 +118,35 @@ class SchemaContents:
             raise UnavailableError(f"the process that reads values by their schemas: {error!r}") from error
         raise refusal(ErrorCode.POLICY_VIOLATION, f"mainstem.schema.validation.content=true: {answer['missing']}")
 
-    async def _schema(self, frames: SchemaFrameCheck, frame: bytes) -> dict[str, Any]:
-        """A schema as it is sent to the process."""
-        stored = frames.schema_of(frame)
-        if stored is None:
-            raise ValueError(f"an unknown frame {frame.hex()}")
-        guid = stored.content.guid
-        if guid in self._known:
-            return {"guid": guid}
-        return {"guid": guid, "records": await self._schemas.records_of(stored)}
+    async def _schemas_of(self, frames: SchemaFrameCheck, named: list[str]) -> dict[str, dict[str, Any]]:
+        """The schemas that frames name, by frame, as they are sent to the process. Raises InvalidRecordError."""
+        sent: dict[str, dict[str, Any]] = {}
+        new: set[str] = set()
+        left_bytes = _SCHEMA_BYTES_MAX
+        for frame in named:
+            stored = frames.schema_of(bytes.fromhex(frame))
+            if stored is None:
+                raise ValueError(f"an unknown frame {frame}")
+            guid = stored.content.guid
+            sent[frame] = {"guid": guid}
+            if guid in self._known or guid in new:
+                continue
+            new.add(guid)
+            records = await self._schemas.records_of(stored, left_bytes)
+            if records is None:
+                raise InvalidRecordError(
+                    f"the schemas that its records name have more than {_SCHEMA_BYTES_MAX} bytes: "
+                    "send records of fewer schemas in one batch"
+                )
+            sent[frame]["records"] = records
+            left_bytes -= sum(len(value) for _, value in records)
+        self._known_bytes += _SCHEMA_BYTES_MAX - left_bytes
+        return sent
 
     async def _started(self) -> asyncio.subprocess.Process:
         if self._is_ended:
             raise OSError("the log is stopping")
-        if self._process is not None and len(self._known) > _KNOWN_MAX:
+        if len(self._known) > _KNOWN_MAX or self._known_bytes > _SCHEMA_BYTES_MAX:
             await self._kill()
         if self._process is None:
             self._process = await asyncio.create_subprocess_exec(
@@ -153,16 +172,20 @@ class SchemaContents:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def _end_idle(self) -> None:
-        """Close its standard input, with which it ends."""
+    def _forget(self) -> asyncio.subprocess.Process | None:
         process, self._process = self._process, None
         self._known.clear()
+        self._known_bytes = 0
+        return process
+
+    def _end_idle(self) -> None:
+        """Close its standard input, with which it ends."""
+        process = self._forget()
         if process is not None and process.stdin is not None:
             process.stdin.close()
 
     async def _kill(self) -> None:
-        process, self._process = self._process, None
-        self._known.clear()
+        process = self._forget()
         if process is not None and process.returncode is None:
             with suppress(ProcessLookupError):
                 process.kill()

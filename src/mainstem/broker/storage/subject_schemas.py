@@ -26,6 +26,8 @@ from mainstem.schemas_topic.records import SCHEMAS_TOPIC, StoredSchema, schema_r
 from mainstem.schemas_topic.state import RegistryState
 
 _READ_BYTES: Final = 1 << 20
+_REFERENCE_BYTES: Final = 100
+"""About what a reference takes beside the text."""
 _REFERENCED_MAX: Final = 1_001
 """A schema and the most that it may refer to in a registry (``registry.parsing``)."""
 _Result = TypeVar("_Result")
@@ -74,17 +76,25 @@ class SubjectSchemas:
                     )
             return self._check_of(wanted)
 
-    async def records_of(self, schema: StoredSchema) -> list[tuple[str, str]]:
-        """The keys and values of a schema's record, and of all that it refers to: what a registry needs to read it."""
+    async def records_of(self, schema: StoredSchema, limit_bytes: int) -> list[tuple[str, str]] | None:
+        """The keys and values of a schema's record, and of all that it refers to: what a registry needs to read it.
+
+        None when they have more than ``limit_bytes``.
+        """
         async with self._loading:
             found: dict[tuple[str, int], StoredSchema] = {}
             unvisited = [schema]
             while unvisited and len(found) < _REFERENCED_MAX:
                 each = unvisited.pop()
+                if each.place in found:
+                    continue
                 found[each.place] = each
+                limit_bytes -= len(each.content.text) + _REFERENCE_BYTES * len(each.content.references)
+                if limit_bytes < 0:
+                    return None
                 for reference in each.content.references:
                     version = self._state.subjects.get(reference.subject, {}).get(reference.version)
-                    if version is not None and version.place not in found:
+                    if version is not None:
                         unvisited.append(version)
         records = map(schema_record, found.values())
         return [(key.decode(errors="replace"), value.decode(errors="replace")) for key, value in records]

@@ -57,15 +57,20 @@ SHARES_OF_FLOW = """place => {
 """The picture's width as a share of its full one, in places that are wider, narrower, and much narrower."""
 
 
-PLACE_OF_NODE = """async (place, name) => {
-    let chart;
-    while (!(chart = getElement(Number(place.id.slice(1))).chart)) await new Promise(requestAnimationFrame);
-    const data = chart.getModel().getSeriesByIndex(0).getData();
+PLACE_OF_NODE = """async ([label, center, name]) => {
+    let place, chart, data;
+    while (true) {
+        place = document.querySelector(`[role=img][aria-label^="${label}"]`);
+        chart = place && getElement(Number(place.id.slice(1)))?.chart;
+        data = chart?.getModel()?.getSeriesByIndex(0)?.getData();
+        if (data?.getName(0) === center) break;
+        await new Promise(requestAnimationFrame);
+    }
     const graphic = data.getItemGraphicEl(data.indexOfName(name));
     const point = graphic.transformCoordToGlobal(0, 0);
     return [point[0], point[1]];
 }"""
-"""Where a node of a graph is drawn."""
+"""Where a node of a graph is drawn, once the graph around a center is the one that is shown."""
 
 
 def see(page: Page, text: str) -> None:
@@ -221,7 +226,7 @@ def test_a_click_on_a_node_of_a_graph_asks_for_its_neighbors(open_at: Open) -> N
     page.wait_for_url("**/con-routes?node=ATL&hops=2&direction=both")
     page.locator(".content .curl code", has_text="node=ATL").first.wait_for()
     chart = page.get_by_role("img", name="The nodes around it")
-    place = chart.evaluate(PLACE_OF_NODE, "JFK")
+    place = page.evaluate(PLACE_OF_NODE, ["The nodes around it", "ATL", "JFK"])
     chart.click(position={"x": place[0], "y": place[1]})
     expect(page.get_by_label("Node", exact=True)).to_have_value("JFK")
     page.wait_for_url("**/con-routes?node=JFK&hops=2&direction=both")

@@ -19,10 +19,9 @@ import struct
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from mainstem.broker.error_codes import refusal
-from mainstem.broker.storage.schema_contents import SchemaContents
 from mainstem.broker.storage.subject_schemas import SubjectSchemas
 from mainstem.broker.storage.topics import Topics
 from mainstem.errors import CorruptBatchError, InvalidRecordError, MainstemError
@@ -40,6 +39,9 @@ from mainstem.record.constants import (
     Compression,
 )
 from mainstem.record.record_check import is_native_loaded, load_kept, load_native
+
+if TYPE_CHECKING:
+    from mainstem.broker.storage.schema_contents import SchemaContents
 
 _THREADS: Final = 2
 _LENGTH = struct.Struct(">i")
@@ -63,7 +65,7 @@ class AppendChecks:
     def __init__(self, topics: Topics) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="append-check")
         self._schemas = SubjectSchemas(topics, self._threads)
-        self.contents = SchemaContents(self._schemas)
+        self._contents: SchemaContents | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._plain_records = 0
         load_kept()
@@ -99,6 +101,15 @@ class AppendChecks:
         except MainstemError as error:
             return _without_frames(error)
 
+    @property
+    def contents(self) -> SchemaContents:
+        """The content checks; most nodes need them never."""
+        if self._contents is None:
+            from mainstem.broker.storage.schema_contents import SchemaContents
+
+            self._contents = SchemaContents(self._schemas)
+        return self._contents
+
     def shielded(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
         """Run the rest of a request that has slow checks. It goes on if its connection ends, which cancels the result.
 
@@ -112,8 +123,13 @@ class AppendChecks:
     async def stop(self) -> None:
         """Drop checks that have not begun, and wait for the rest."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        await self.contents.end()
+        await self._end_contents()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._end_contents()  # of a check whose frames were looked at until now
+
+    async def _end_contents(self) -> None:
+        if self._contents is not None:
+            await self._contents.end()
 
 
 def _without_frames(error: MainstemError) -> MainstemError:

@@ -111,6 +111,16 @@ async def test_a_process_that_died_is_started_again(client: Client) -> None:
 
 
 @with_broker()
+async def test_ctrl_c_is_for_the_log_and_not_for_the_process(client: Client) -> None:
+    await staged(client)
+    assert await answer_to(client, GOOD) == {}
+    pid = worker(client)
+    os.kill(pid, signal.SIGINT)
+    assert list(await answer_to(client, BAD)) == [0]
+    assert worker(client) == pid
+
+
+@with_broker()
 async def test_without_a_process_an_append_gets_an_error_that_clients_retry(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,6 +81,17 @@ def _urgency(dirty: Dirty) -> tuple[bool, float]:
     return dirty.is_overdue, dirty.ratio
 
 
+async def start_worker(module: str) -> asyncio.subprocess.Process:
+    """Start a process that reads requests from its standard input and writes lines to its standard output.
+
+    Raises OSError.
+    """
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", module, stdin=pipe, stdout=pipe, limit=_ANSWER_BYTES_MAX
+    )
+
+
 class CompactionWorker:
     """The worker process, while there is one."""
 
@@ -95,14 +106,7 @@ class CompactionWorker:
     async def run(self, job: CompactionJob) -> AsyncIterator[CleanedSegment | CompactionResult | tuple[str, str]]:
         """Yield the answers to a job. Raises UnavailableError when the process cannot be started, or dies."""
         try:
-            process = self._process = self._process or await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                _WORKER,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                limit=_ANSWER_BYTES_MAX,
-            )
+            process = self._process = self._process or await start_worker(_WORKER)
             assert process.stdin is not None
             assert process.stdout is not None
             process.stdin.write(encode_job(job))

@@ -22,12 +22,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
 from mainstem.broker.error_codes import refusal
+from mainstem.broker.storage.compaction import start_worker
 from mainstem.broker.storage.schema_frames import SchemaFrameCheck
 from mainstem.broker.storage.subject_schemas import SubjectSchemas
 from mainstem.errors import InvalidRecordError, UnavailableError
@@ -38,7 +38,6 @@ _LOG: Final = logging.getLogger("mainstem.broker.schemas")
 _WORKER: Final = "mainstem.encodings.content.content_worker"
 _WORKER_IDLE_S: Final = 300.0
 _CHECK_S: Final = 30.0
-_ANSWER_BYTES_MAX: Final = 64 << 20
 _KNOWN_MAX: Final = 500
 _SCHEMA_BYTES_MAX: Final = 32 << 20
 """So many schemas, and bytes of their texts, a process keeps; then a new one takes its place. As many bytes one append
@@ -60,7 +59,7 @@ class SchemaContents:
 
     @property
     def pid(self) -> int | None:
-        """The process id; None when there is no process."""
+        """Return the id of the running process, or None."""
         return None if self._process is None else self._process.pid
 
     async def require_fit(self, check: AppendCheck) -> None:
@@ -80,7 +79,8 @@ class SchemaContents:
                 raise InvalidRecordError(
                     f"its records could not be checked by their schemas within {_CHECK_S:.0f} s: send smaller batches"
                 ) from None
-            self._idle = asyncio.get_running_loop().call_later(_WORKER_IDLE_S, self._end_idle)
+            finally:
+                self._idle = asyncio.get_running_loop().call_later(_WORKER_IDLE_S, self._end_idle)
         refuse_records(refused)
 
     async def end(self) -> None:
@@ -104,11 +104,12 @@ class SchemaContents:
         try:
             process = await self._started()
             head = {"parts": parts, "bytes": len(check.data), "limit_bytes": limit_bytes}
-            found = await self._answer(process, json.dumps(head).encode() + b"\n", check.data)
+            found = await self._answer(process, _line(head), check.data)
             schemas = await self._schemas_of(frames, found["frames"])
-            answer = await self._answer(process, json.dumps(schemas).encode() + b"\n")
-            self._known.update(each["guid"] for each in schemas.values())
+            # In a thread: the schemas may have many megabytes.
+            answer = await self._answer(process, await asyncio.to_thread(_line, schemas))
             if "missing" not in answer:
+                self._known.update(each["guid"] for each in schemas.values())
                 return {int(index): str(reason) for index, reason in answer["refused"].items()}
         except (asyncio.CancelledError, InvalidRecordError):
             await self._kill()  # or its answer would be taken for that to the next append
@@ -124,10 +125,10 @@ class SchemaContents:
         new: set[str] = set()
         left_bytes = _SCHEMA_BYTES_MAX
         for frame in named:
-            stored = frames.schema_of(bytes.fromhex(frame))
-            if stored is None:
+            named_schema = frames.schema_of(bytes.fromhex(frame))
+            if named_schema is None:
                 raise ValueError(f"an unknown frame {frame}")
-            guid = stored.content.guid
+            guid, stored = named_schema
             sent[frame] = {"guid": guid}
             if guid in self._known or guid in new:
                 continue
@@ -149,14 +150,7 @@ class SchemaContents:
         if len(self._known) > _KNOWN_MAX or self._known_bytes > _SCHEMA_BYTES_MAX:
             await self._kill()
         if self._process is None:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                _WORKER,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                limit=_ANSWER_BYTES_MAX,
-            )
+            self._process = await start_worker(_WORKER)
         return self._process
 
     async def _answer(self, process: asyncio.subprocess.Process, *sent: bytes | memoryview) -> dict[str, Any]:
@@ -190,3 +184,7 @@ class SchemaContents:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+
+
+def _line(sent: dict[str, Any]) -> bytes:
+    return json.dumps(sent).encode() + b"\n"

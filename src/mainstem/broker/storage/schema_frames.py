@@ -42,11 +42,18 @@ class SubjectRule(NamedTuple):
         return f"the subject {self.prefix}RECORD, by the name of its record" if self.subject is None else self.subject
 
 
+class NamedSchema(NamedTuple):
+    """A schema and its global id, which takes a digest of the whole text to compute."""
+
+    guid: str
+    schema: StoredSchema
+
+
 class SubjectFrames(NamedTuple):
     """The frames that name a schema of a subject."""
 
     rule: SubjectRule
-    frames: Mapping[bytes, StoredSchema]
+    frames: Mapping[bytes, NamedSchema]
 
 
 def subject_frames(state: RegistryState, rule: SubjectRule, names: dict[str, frozenset[str]]) -> SubjectFrames:
@@ -58,8 +65,9 @@ def subject_frames(state: RegistryState, rule: SubjectRule, names: dict[str, fro
         versions = _by_record_name(state, rule.prefix, names)
     else:
         versions = state.versions(state.aliased(rule.subject))
-    frames = {frame_of(each.id): each for each in versions if 0 <= each.id <= _ID_MAX}
-    return SubjectFrames(rule, frames | {guid_frame_of(each.content.guid): each for each in versions})
+    named = [NamedSchema(each.content.guid, each) for each in versions]
+    frames = {frame_of(each.schema.id): each for each in named if 0 <= each.schema.id <= _ID_MAX}
+    return SubjectFrames(rule, frames | {guid_frame_of(each.guid): each for each in named})
 
 
 def _by_record_name(state: RegistryState, prefix: str, names: dict[str, frozenset[str]]) -> list[StoredSchema]:
@@ -82,7 +90,7 @@ class SchemaFrameCheck:
     key: SubjectFrames | None
     value: SubjectFrames | None
 
-    def schema_of(self, frame: bytes) -> StoredSchema | None:
+    def schema_of(self, frame: bytes) -> NamedSchema | None:
         """The schema that a frame names, if the topic takes it in keys or values."""
         taken = (each.frames.get(frame) for each in (self.key, self.value) if each is not None)
         return next((found for found in taken if found is not None), None)

@@ -96,8 +96,7 @@ class SubjectSchemas:
                     version = self._state.subjects.get(reference.subject, {}).get(reference.version)
                     if version is not None:
                         unvisited.append(version)
-        records = map(schema_record, found.values())
-        return [(key.decode(errors="replace"), value.decode(errors="replace")) for key, value in records]
+        return await _in_thread(self._threads, _texts_of, list(found.values()))
 
     def _check_of(self, wanted: tuple[SubjectRule | None, SubjectRule | None]) -> SchemaFrameCheck:
         key, value = (None if rule is None else self._subjects[rule] for rule in wanted)
@@ -138,6 +137,12 @@ def _rule(topic: str, part: str, strategy: str) -> SubjectRule:
 
 async def _in_thread(threads: ThreadPoolExecutor, work: Callable[..., _Result], *given: object) -> _Result:
     return await asyncio.get_running_loop().run_in_executor(threads, work, *given)
+
+
+def _texts_of(schemas: list[StoredSchema]) -> list[tuple[str, str]]:
+    """The keys and values of schemas' records as text."""
+    records = map(schema_record, schemas)
+    return [(key.decode(errors="replace"), value.decode(errors="replace")) for key, value in records]
 
 
 def _fold(state: RegistryState, result: ReadResult, end: int) -> int:

@@ -7,6 +7,7 @@ after the first. It keeps nothing but schemas. It ends with its standard input, 
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from typing import Any, BinaryIO
 
@@ -16,7 +17,8 @@ from mainstem.errors import MissingDependencyError
 
 
 def main() -> None:
-    """Serve appends until standard input ends."""
+    """Serve appends until standard input ends. Ctrl-C goes to the whole group, and the log ends this process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     readers: dict[str, ValueReader] = {}
     while line := source.readline():

@@ -17,6 +17,7 @@ Concurrency: as `views.stores.store` says; a searcher is readable from any threa
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,8 @@ class SearchStore(ViewStore):
             self._index.reload()
         except (ValueError, OSError) as error:
             self._writer.rollback()
-            self._writer.garbage_collect_files()
+            with suppress(ValueError, OSError):  # on a full disk: the next opening removes them
+                self._writer.garbage_collect_files()
             raise StorageError(f"the search store cannot be written: {error}") from error
         self._bookmark = bookmark
 

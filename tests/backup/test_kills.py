@@ -11,14 +11,13 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+import confluent_kafka
 
 from mainstem.backup.manifest import ManifestReader
 from mainstem.backup.moments import time_text
 from mainstem.client.log import Log
 from mainstem.errors import MainstemError
-from mainstem.model import Position
+from mainstem.model import Position, TopicPartition
 from mainstem.object_stores.opening import open_store
 from mainstem.testing.broker_process import BrokerProcess
 from mainstem.testing.embedded import EmbeddedBroker
@@ -51,7 +50,6 @@ class Load:
         assert not self._thread.is_alive()
 
     def _run(self) -> None:
-        admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
         number = 0
         with Log(self._bootstrap, timeout_s=10) as log:
             while not self._is_over.is_set():
@@ -60,14 +58,8 @@ class Load:
                     end = dict(log.append("orders", f"{number}", key="k"))
                     ((_, offset),) = end.items()
                     self.acknowledged[offset - 1] = number
-                    self._commit(admin, offset)
-
-    def _commit(self, admin: AdminClient, offset: int) -> None:
-        """Commit as an administrator, who gives up after some time: a consumer waits for the group for ever."""
-        self.committed.add(offset)
-        asked = ConsumerGroupTopicPartitions(_GROUP, [TopicPartition("orders", 0, offset)])
-        with suppress(KafkaException):  # the log was killed: the next commit has a later offset
-            admin.alter_consumer_group_offsets([asked], request_timeout=5)[_GROUP].result(30)
+                    self.committed.add(offset)
+                    log.group_admin.set_offsets(_GROUP, {TopicPartition("orders", 0): offset})
 
 
 def test_a_log_that_is_lost_under_load_is_restored(store_url: str, tmp_path: Path) -> None:
@@ -115,8 +107,8 @@ def _require_named(directory: Path, named: Position, load: Load) -> None:
     (end,) = [offset for name, offset in named.items() if name.topic == "orders"]
     with EmbeddedBroker(directory) as broker, Log(broker.bootstrap) as log:
         found = {record.offset: int(record.value or b"0") for record in log.read("orders")}
-        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": _GROUP})
-        (committed,) = consumer.committed([TopicPartition("orders", 0)], 30)
+        consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": _GROUP})
+        (committed,) = consumer.committed([confluent_kafka.TopicPartition("orders", 0)], 30)
         consumer.close()
     assert set(found) == set(range(end))
     acknowledged = {offset: number for offset, number in load.acknowledged.items() if offset < end}

@@ -19,6 +19,7 @@ from mainstem.client.log import Log
 from mainstem.clock import SystemClock
 from mainstem.durable_files import unfinished_directory
 from mainstem.errors import ConfigError, DirectoryLockedError, InputError, MainstemError, StorageError
+from mainstem.log.files.names import NODE_CHECKPOINT
 from mainstem.object_stores.opening import open_store
 from mainstem.testing import ManualClock
 from mainstem.testing.embedded import EmbeddedBroker
@@ -145,6 +146,27 @@ def test_a_backup_that_runs_refuses_another_log_in_its_directory(tmp_path: Path)
         with pytest.raises(MainstemError, match="holds the backup of another log"):
             backup.round()
     assert ManifestReader(open_store(url)).newest().number == point
+
+
+def test_a_log_that_was_killed_between_two_steps_is_started_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainstem.backup.continuous._CHANGED_TRIES", 3)
+    data, url = tmp_path / "data", str(tmp_path / "copies")
+    with EmbeddedBroker(data) as broker, Log(broker.bootstrap) as log:
+        log.create_topic("orders", partitions=1, configs={"internal.segment.bytes": "20000"})
+        log.append("orders", "x")
+    before = (data / NODE_CHECKPOINT).read_bytes()
+    with EmbeddedBroker(data) as broker, Log(broker.bootstrap) as log:
+        for _ in range(9):
+            log.append("orders", "x" * 9000)
+    (data / NODE_CHECKPOINT).write_bytes(before)  # as if it was killed before it wrote the next one
+    with pytest.raises(StorageError, match=r"newer than the checkpoint.*start the log"):
+        once(data, url)
+    monkeypatch.undo()
+    with EmbeddedBroker(data) as broker, Log(broker.bootstrap) as log:
+        backed_up(data, url, log.end("orders"))
+    require_sound(url)
 
 
 def test_an_interrupted_restore_leaves_nothing_under_the_name(broker: EmbeddedBroker, log: Log, tmp_path: Path) -> None:

@@ -155,7 +155,10 @@ class Backup:
                 return rounds.number
         if self._stopping.is_set():
             return rounds.number
-        raise StorageError(f"the files of {self._directory.path} change faster than they can be read: {changed}")
+        raise StorageError(
+            f"{changed}, for a minute: the files of {self._directory.path} change faster than they can be read, or the "
+            "log was killed while it changed them. In the second case start the log: the backup then goes on"
+        )
 
     def _claimed(self) -> BackupRounds:
         source = self._directory.source()

@@ -577,7 +577,7 @@ class PartitionLog(PartitionReads):
         if self._offline is None:
             self.flush()
             self._write_indexes(self._segments.active, last=True)
-            self.write_recovery_checkpoint()
+            self._write_snapshot()
             self._keep_tree()
         self._release()
 

@@ -112,6 +112,8 @@ def aimed(case: Any, view: str) -> None:
     is_change = "/configs" in case.path or "/partitions" in case.path or case.method == "DELETE"
     names = {"topic": CHANGED if is_change else TOPIC, "view": "victim" if case.method == "DELETE" else view}
     names |= {"subject": SUBJECT, "version": "latest", "schema_id": "1"}
+    if "/apis/" in case.path:
+        names |= {"artifact": SUBJECT, "group": "default"}
     for name in set(case.path_parameters or {}) & set(names):
         case.path_parameters[name] = names[name]
     bound(case)

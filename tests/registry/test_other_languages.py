@@ -1,6 +1,6 @@
-"""Confluent's clients for Java and JavaScript and franz-go's against the registry; values go to Python and back.
+"""Clients for Java, JavaScript and Go against the registry; values go to Python and back.
 
-Apicurio's serializers speak Apicurio's own API alone, also in what it calls Confluent's mode, so they are not here.
+They are Confluent's for Java and JavaScript, franz-go's, and Apicurio's serializers, which speak Apicurio's own API.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import httpx
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
@@ -45,6 +45,14 @@ SCHEMAS: Final = {
         }
     ),
 }
+LINE: Final = {"type": "record", "name": "Line", "namespace": "shop", "fields": [{"name": "sku", "type": "string"}]}
+BASKET: Final = {"id": 7, "line": {"sku": "pen"}}
+STRATEGIES: Final = {
+    "QualifiedRecordIdStrategy": "shop.Basket",
+    "RecordIdStrategy": "Basket",
+    "TopicRecordIdStrategy": "java-named-Basket",
+}
+"""Apicurio's other strategies, and the subjects that they name."""
 PROTO: Final = 'syntax = "proto3"; package shop; message Unused {} message Order { int64 id = 1; string name = 2; }'
 
 
@@ -126,6 +134,43 @@ def test_java(registry: httpx.Client) -> None:
         metadata, rules = with_contract(config, sorted_json(lower["metadata"]), sorted_json(lower["ruleSet"]))
         assert plain(json.loads(metadata or "")) == plain(theirs["metadata"])
         assert plain(json.loads(rules or "")) == plain(theirs["ruleSet"])
+
+
+@pytest.mark.maven
+def test_apicurio(registry: httpx.Client) -> None:
+    """Apicurio's serializers write ids of four bytes, which mean the same schema to Confluent's, and read theirs."""
+    argv = java_argv(HOME / "apicurio", "Serializers.java", "apicurio-serializers-3.1.7")
+    python = Serializers(registry)
+    question = python.question(registry)
+    python.client.register_schema("lines", Schema(json.dumps(LINE), "AVRO"))
+    referring = Schema(json.dumps(basket("shop.Line")), "AVRO", [SchemaReference("shop.Line", "lines", 1)])
+    nested = AvroSerializer(python.client, referring)(BASKET, SerializationContext("python-nested", MessageField.VALUE))
+    question |= {"nested schema": json.dumps(basket(LINE)), "nested": bytes(nested or b"").hex()}
+    answer = ask(argv, question)
+    both_ways(python, answer, {"avro", "json", "protobuf"})
+    calls = answer["calls"]
+    assert python.read("avro", calls.pop("nested")) == calls.pop("nested read") == calls.pop("dereferenced") == BASKET
+    for strategy, subject in STRATEGIES.items():
+        assert python.read("avro", calls.pop(strategy)) == BASKET
+        assert "references" not in registry.get(f"/subjects/{subject}/versions/1").json()
+    assert calls.pop("latest") == calls.pop("by content") == question["read"]["avro"]
+    assert python.read("json", calls.pop("latest json")) == ORDER
+    assert bytes.fromhex(calls.pop("imports"))[5:] == bytes.fromhex("02000a020809")
+    event = registry.get("/subjects/java-imports-value/versions/1").json()
+    assert [each["subject"] for each in event["references"]] == ["google/protobuf/timestamp.proto"]
+    assert "Could not resolve artifact reference by content" in calls.pop("unknown")
+    assert {name: (each["status"], each["name"]) for name, each in calls.items()} == {
+        "exists": (409, "ArtifactAlreadyExistsException"),
+        "breaks": (409, "RuleViolationException"),
+        "no id": (404, "ContentNotFoundException"),
+        "group": (404, "NotFoundException"),
+    }
+
+
+def basket(line: Any) -> dict[str, Any]:
+    """A record's schema with another one in it, or with its name."""
+    fields = [{"name": "id", "type": "long"}, {"name": "line", "type": line}]
+    return {"type": "record", "name": "Basket", "namespace": "shop", "fields": fields}
 
 
 def contract(chance: random.Random) -> dict[str, Any]:

@@ -119,6 +119,7 @@ _SLOW = (
     "record/test_arrow_decode.py",
     "record/test_arrow_decode_histories.py",
     "record/test_walk_code.py",
+    "registry/test_apicurio.py",
     "registry/test_associations.py",
     "registry/test_avro_compatibility.py",
     "registry/test_avro_java.py",

@@ -27,6 +27,11 @@ def subject_not_found(subject: str) -> RegistryError:
     return RegistryError(40401, f"Subject '{subject}' not found.")
 
 
+def subject_exists(subject: str) -> RegistryError:
+    """The subject has a version already, and the client wants to make the first."""
+    return RegistryError(409, f"Subject '{subject}' exists already.")
+
+
 def version_not_found(version: object) -> RegistryError:
     """The subject has no such version."""
     return RegistryError(40402, f"Version {version} not found.")

@@ -104,6 +104,15 @@ def look_up(
     return found
 
 
+def with_text(state: RegistryState, subject: str, request: SchemaRequest) -> StoredSchema | None:
+    """The latest version that is stored with just this text, whatever its references."""
+    wanted = (request.schema_type, request.text)
+    alike = (
+        each for each in reversed(state.versions(subject)) if (each.content.schema_type, each.content.text) == wanted
+    )
+    return next(alike, None)
+
+
 def compare(
     state: RegistryState, subject: str, request: SchemaRequest, version: int | None, *, normalize: bool
 ) -> list[str]:

@@ -40,17 +40,40 @@ class Registry:
 
     # ---- registering
 
-    def register(self, subject: str, request: SchemaRequest, *, normalize: bool = False) -> StoredSchema:
-        """Make a schema a version of a subject; one that is there already is returned."""
+    def register(
+        self, subject: str, request: SchemaRequest, *, normalize: bool = False, must_be_new: bool = False
+    ) -> StoredSchema:
+        """Make a schema a version of a subject; one that is there already is returned.
+
+        ``must_be_new``: the subject has to have no version yet.
+        """
         self._prepare(subject, request)
-        return self._store.write(
-            lambda state: registration.register(state, state.aliased(subject), request, normalize=normalize)
-        )
+
+        def step(state: RegistryState) -> tuple[Records, StoredSchema]:
+            if must_be_new and state.versions(state.aliased(subject)):
+                raise errors.subject_exists(subject)
+            return registration.register(state, state.aliased(subject), request, normalize=normalize)
+
+        return self._store.write(step)
 
     def look_up(
-        self, subject: str, request: SchemaRequest, *, normalize: bool = False, deleted: bool = False
+        self,
+        subject: str,
+        request: SchemaRequest,
+        *,
+        normalize: bool = False,
+        deleted: bool = False,
+        any_references: bool = False,
     ) -> StoredSchema:
-        """The version of a subject that has this schema."""
+        """The version of a subject that has this schema.
+
+        ``any_references``: the request leaves the references out, so a version with just this text is taken first.
+        """
+        if any_references:
+            with self._store.reading() as state:
+                found = registration.with_text(state, state.aliased(subject), request)
+            if found is not None:
+                return found
         self._prepare(subject, request)
         with self._store.borrowing() as state:
             return registration.look_up(state, state.aliased(subject), request, normalize=normalize, deleted=deleted)

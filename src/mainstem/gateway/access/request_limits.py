@@ -40,7 +40,7 @@ PIECE_BYTES: Final = 256 << 10
 _STREAM = re.compile(r"/(?:topics|views)/[^/]+/stream")
 _LIVE = re.compile(rb"(?:.*&)?live=")
 _DATA = re.compile(
-    r"/(?:topics|views|streams|requests|pipelines|groups|metrics|clients|config|registry|subjects|schemas|mode|contexts|"
+    r"/(?:topics|views|streams|requests|pipelines|groups|metrics|clients|config|registry|subjects|schemas|mode|contexts|apis|"
     r"users|acls|tokens|whoami|history|health|dead-letters)(?:/.*)?",
     re.DOTALL,
 )

@@ -132,6 +132,7 @@ _VIEW_STEP: Final = _object(
 )
 
 _REFERENCES: Final = {"type": "array", "items": _object(name=_TEXT, subject=_TEXT, version=_NUMBER)}
+_ARTIFACT: Final = dict.fromkeys(("groupId", "artifactId", "artifactType", "owner", "createdOn"), _TEXT)
 _RESOURCE: Final = dict.fromkeys(("resourceName", "resourceNamespace", "resourceId", "resourceType"), _TEXT)
 _ASSOCIATION: Final = {"associationType": _TEXT, "lifecycle": _TEXT, "frozen": {"type": "boolean"}}
 _STORED_SCHEMA: Final = {
@@ -284,6 +285,17 @@ SCHEMAS: Final[dict[str, Any]] = {
     "Number": _NUMBER,
     "Any": _ANY,
     "RegistryError": _object(error_code=_NUMBER, message=_TEXT),
+    "ApicurioError": _object(title=_TEXT, detail=_TEXT, status=_NUMBER, name=_TEXT, error_code=_NUMBER, message=_TEXT),
+    "ArtifactReferences": {
+        "type": "array",
+        "items": _object(groupId=_TEXT, artifactId=_TEXT, version=_TEXT, name=_TEXT),
+    },
+    "ArtifactVersion": _object(**_ARTIFACT, version=_TEXT, globalId=_NUMBER, contentId=_NUMBER, state=_TEXT),
+    "ArtifactVersions": _object(count=_NUMBER, versions=_list("ArtifactVersion")),
+    "CreatedArtifact": _object(
+        artifact=_object(**_ARTIFACT, modifiedBy=_TEXT, modifiedOn=_TEXT),
+        version={"$ref": "#/components/schemas/ArtifactVersion"},
+    ),
     "RegisteredId": _object({"version": _NUMBER, "guid": _TEXT}, id=_NUMBER),
     "StoredSchema": _object(_STORED_SCHEMA, schema=_TEXT),
     "SchemaVersion": _object(_STORED_SCHEMA, subject=_TEXT, version=_NUMBER, id=_NUMBER, schema=_TEXT),

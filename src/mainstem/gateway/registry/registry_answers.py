@@ -53,6 +53,32 @@ ASSOCIATED: Final = _answers("The associations of the resource", "Associated", 4
 ASSOCIATIONS_DELETED: Final = Answers((Success(204, "They are deleted", ""),), (*_PROBLEMS, 409), form=_ERRORS)
 NOTHING: Final = Answers((Success(204, "It is deleted", ""),), _PROBLEMS, form=_ERRORS)
 
+_APICURIO_ERRORS: Final = ErrorForm(
+    "ApicurioError",
+    "application/json",
+    PROBLEM_TEXTS
+    | {
+        404: "The artifact, version, schema or group is not there",
+        409: "The artifact exists already, or the schema breaks its compatibility level",
+        415: "The body has another media type",
+        422: "The schema or another value is wrong, or the mode does not allow this",
+        501: "This part of Apicurio's API is not supported",
+        504: "The log did not answer in time",
+    },
+)
+
+
+def _apicurio(text: str, schema: str, *more: int, media_type: str = "application/json") -> Answers:
+    return Answers((Success(200, text, schema, media_type=media_type),), (504, *more), form=_APICURIO_ERRORS)
+
+
+APICURIO_INFO: Final = _apicurio("The server's name and version", "Object")
+APICURIO_CONTENT: Final = _apicurio("The text of a schema", "Any", 422, 501, media_type="*/*")
+APICURIO_REFERENCES: Final = _apicurio("The references of a schema", "ArtifactReferences", 422)
+APICURIO_VERSION: Final = _apicurio("A version of an artifact", "ArtifactVersion", 422)
+APICURIO_VERSIONS: Final = _apicurio("Versions of an artifact", "ArtifactVersions", 404, 422)
+APICURIO_CREATED: Final = _apicurio("The artifact and its version", "CreatedArtifact", 409, 501)
+
 
 def _body(*required: str, **properties: dict[str, Any]) -> BodySchema:
     return BodySchema(MEDIA_TYPE, {"type": "object", "required": list(required), "properties": properties})
@@ -74,6 +100,30 @@ SCHEMA_BODY: Final = _body(
     id={"type": "integer", "description": "in the mode `IMPORT`: the id that the schema has"},
     version={"type": "integer", "description": "the version that it has or should become"},
 )
+ARTIFACT_BODY: Final = BodySchema(
+    "application/json",
+    {
+        "type": "object",
+        "required": ["artifactId", "artifactType", "firstVersion"],
+        "properties": {
+            "artifactId": {"type": "string", "description": "the name of the subject"},
+            "artifactType": {"enum": list(SCHEMA_TYPES)},
+            "firstVersion": {
+                "type": "object",
+                "required": ["content"],
+                "properties": {
+                    "version": {"type": ["string", "null"]},
+                    "content": {
+                        "type": "object",
+                        "required": ["content"],
+                        "properties": {"content": _TEXT, "contentType": _TEXT, "references": {"type": "array"}},
+                    },
+                },
+            },
+        },
+    },
+)
+CONTENT_BODY: Final = BodySchema("*/*", {"type": "string", "description": "the schema's text"})
 ASSOCIATION_BODY: Final = _body(
     "resourceName",
     "resourceNamespace",

@@ -6,11 +6,11 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from mainstem.client.log import Log
-from mainstem.client.values import json_text
 from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.http.blocking import Workers
+from mainstem.gateway.registry.apicurio_routes import add_apicurio_routes
 from mainstem.gateway.registry.association_routes import add_association_routes
-from mainstem.gateway.registry.registry_json import MEDIA_TYPE
+from mainstem.gateway.registry.registry_errors import error_body
 from mainstem.gateway.registry.registry_paths import RegistryPaths, is_below
 from mainstem.gateway.registry.schema_routes import add_schema_routes
 from mainstem.gateway.registry.setting_routes import add_setting_routes
@@ -34,27 +34,29 @@ def registry_router(log: Log, prefix: str = PREFIX, topic: str = SCHEMAS_TOPIC) 
     add_subject_routes(router, prefix, registry, readers, writers)
     add_setting_routes(router, prefix, registry, readers, writers)
     add_association_routes(router, prefix, registry, readers, writers)
+    add_apicurio_routes(router, prefix, registry, readers, writers)
     return router
 
 
 def add_registry_errors(app: FastAPI, prefix: str) -> None:
     """Answer every error below ``prefix`` in the registry's form. To be called after the app's other middleware."""
-    app.add_exception_handler(RegistryError, _on_registry_error)
+
+    async def on_registry_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RegistryError)
+        return _error(request.url.path.removeprefix(prefix), error.status, error.code, str(error))
+
+    app.add_exception_handler(RegistryError, on_registry_error)
     app.add_middleware(RegistryPaths, prefix=prefix)
     on_defect = app.exception_handlers[Exception]
 
     async def on_defect_here(request: Request, error: Exception) -> Response:
         found: Response = await on_defect(request, error)  # type: ignore[misc]  # logs it
-        return _error(500, 500, _DEFECT) if is_below(prefix, request.url.path) else found
+        path = request.url.path
+        return _error(path.removeprefix(prefix), 500, 500, _DEFECT) if is_below(prefix, path) else found
 
     app.add_exception_handler(Exception, on_defect_here)
 
 
-async def _on_registry_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RegistryError)
-    return _error(error.status, error.code, str(error))
-
-
-def _error(status: int, code: int, message: str) -> Response:
-    body = json_text({"error_code": code, "message": message}).encode(errors="replace")
-    return Response(body, status, media_type=MEDIA_TYPE)
+def _error(path: str, status: int, code: int, message: str) -> Response:
+    body, media_type = error_body(path, status, code, message)
+    return Response(body, status, media_type=media_type)

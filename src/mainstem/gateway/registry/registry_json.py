@@ -18,7 +18,7 @@ from mainstem.client.values import json_text
 from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.http.problem_responses import HttpError
 from mainstem.json_depth import is_too_deep
-from mainstem.registry.errors import RegistryError
+from mainstem.registry.errors import RegistryError, schema_not_found
 from mainstem.registry.names import checked_context, checked_subject
 from mainstem.registry.registry import Registry
 from mainstem.schemas_topic.records import AVRO, Document, StoredSchema
@@ -34,6 +34,7 @@ _MEDIA_TYPES: Final = (
     "application/octet-stream",
 )
 _ANY_TYPE: Final = ("*/*", "application/*")
+_DIGITS_MAX: Final = 10
 _QUICK_BYTES: Final = 64 << 10
 LIST_CHARACTERS_MAX: Final = 16 << 20
 
@@ -108,6 +109,13 @@ def context_of(request: Request, subject: str = "") -> str:
     if CONTEXT in request.scope:
         return str(request.scope[CONTEXT])
     return checked_context(split_subject(subject)[0])
+
+
+def schema_id_of(text: str) -> int:
+    """A schema's id in a path. One that cannot be is not found, as with the Schema Registry. Raises RegistryError."""
+    if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS_MAX:
+        raise schema_not_found(text[:100])
+    return int(text)
 
 
 def accepts_unknown(request: Request) -> bool:

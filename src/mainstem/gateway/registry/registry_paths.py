@@ -2,7 +2,7 @@
 
 ``/contexts/.lab/subjects/orders-value`` is ``/subjects/orders-value`` in the context ``.lab``: the path is rewritten
 before access rules and routes see it. A problem document that any part of the gateway answers to a request of the
-registry becomes ``{"error_code": …, "message": …}``, with nothing else: Java's client refuses any other field.
+registry gets the form of ``registry_errors``.
 
 Plain ASGI; stateless.
 """
@@ -15,20 +15,22 @@ from typing import Any, Final
 
 from starlette.convertors import register_url_convertor
 
-from mainstem.client.values import json_text
 from mainstem.gateway.access.request_limits import AsgiApp, Message, Receive, Scope, Send
 from mainstem.gateway.http.key_paths import TextConvertor
-from mainstem.gateway.registry.registry_json import CONTEXT, MEDIA_TYPE
-from mainstem.problems import CONTENT_TYPE
+from mainstem.gateway.http.problem_responses import HTTP_PROBLEMS
+from mainstem.gateway.registry.registry_errors import APICURIO, error_body, is_apicurio
+from mainstem.gateway.registry.registry_json import CONTEXT
+from mainstem.problems import CONTENT_TYPE, TYPE_PREFIX
 from mainstem.registry.errors import RegistryError
 from mainstem.registry.names import checked_context
 
 _IN_CONTEXT: Final = re.compile(
-    r"/contexts/(?P<context>[^/]+)(?P<rest>/(?:subjects|schemas|config|mode|compatibility)(?:/.*)?)", re.DOTALL
+    r"/contexts/(?P<context>[^/]+)(?P<rest>/(?:subjects|schemas|config|mode|compatibility|apis)(?:/.*)?)", re.DOTALL
 )
 _PROBLEM_BYTES_MAX: Final = 64 << 10
 _STORE_ERROR: Final = 50001
 _OF_THE_STORE: Final = (502, 503, 504)
+_UNROUTED: Final = tuple(TYPE_PREFIX + HTTP_PROBLEMS[status][0] for status in (404, 405))
 
 
 register_url_convertor("subject", TextConvertor())
@@ -51,7 +53,9 @@ class RegistryPaths:
         if scope["type"] != "http" or not is_below(self._prefix, scope["path"]):
             await self._app(scope, receive, send)
             return
-        await self._app(self._rewritten(scope), receive, _Errors(send).send)
+        rewritten = self._rewritten(scope)
+        errors = _Errors(send, rewritten["method"], rewritten["path"].removeprefix(self._prefix))
+        await self._app(rewritten, receive, errors.send)
 
     def _rewritten(self, scope: Scope) -> Scope:
         path = scope["path"].removeprefix(self._prefix)
@@ -70,8 +74,10 @@ class RegistryPaths:
 class _Errors:
     """Sends an answer on; a problem document is held back until it is complete, and sent in the registry's form."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, method: str, path: str) -> None:
         self._send = send
+        self._method = method
+        self._path = path
         self._start: Message | None = None
         self._body = bytearray()
 
@@ -89,11 +95,17 @@ class _Errors:
         problem: dict[str, Any] = json.loads(bytes(self._body) or b"{}")
         status = start["status"]
         code = _STORE_ERROR if status in _OF_THE_STORE else status
-        body = json_text({"error_code": code, "message": str(problem.get("detail", ""))}).encode()
+        message = str(problem.get("detail", ""))
+        if is_apicurio(self._path) and problem.get("type") in _UNROUTED:
+            message = (
+                f"{self._method} {self._path[:200]} is not supported: of Apicurio's API, only what its serializers "
+                f"send is served, below {APICURIO}"
+            )
+        body, media_type = error_body(self._path, status, code, message)
         headers = [
             (name, value) for name, value in start["headers"] if name not in (b"content-type", b"content-length")
         ]
-        headers += [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode())]
+        headers += [(b"content-type", media_type.encode()), (b"content-length", str(len(body)).encode())]
         await self._send({**start, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
 

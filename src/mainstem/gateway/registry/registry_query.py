@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
@@ -98,6 +98,31 @@ class SettingQuery(RegistryQuery):
 
     defaultToGlobal: bool = Field(False, description="answer what holds, where nothing is set")  # noqa: N815
     force: bool = Field(False, description="set IMPORT although there are schemas")
+
+
+class DereferenceQuery(RegistryQuery):
+    """How Apicurio's clients take a schema's text."""
+
+    references: str = Field("", max_length=100, description="`DEREFERENCE` for the text with its references in it")
+
+
+class CreateArtifactQuery(RegistryQuery):
+    """How Apicurio's clients register a schema."""
+
+    ifExists: Literal["FAIL", "CREATE_VERSION", "FIND_OR_CREATE_VERSION"] = Field(  # noqa: N815  # the API's name
+        "FAIL", description="`FIND_OR_CREATE_VERSION`, or `FAIL` if the artifact must be new"
+    )
+    canonical: bool = Field(False, description="make one what differs in spelling alone")
+    dryRun: bool = Field(False, description="not supported")  # noqa: N815
+
+
+class ContentSearchQuery(RegistryQuery):
+    """Where Apicurio's clients look for a content."""
+
+    artifactId: str = Field(min_length=1, max_length=1024)  # noqa: N815
+    artifactType: str = Field(max_length=100, description="`AVRO`, `JSON` or `PROTOBUF`")  # noqa: N815
+    groupId: str = Field("default", max_length=1024, description="`default`; there is no other")  # noqa: N815
+    canonical: bool = Field(False, description="make one what differs in spelling alone")
 
 
 class AssociationsQuery(PageQuery):

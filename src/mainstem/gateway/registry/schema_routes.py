@@ -20,6 +20,7 @@ from mainstem.gateway.registry.registry_json import (
     content_json,
     context_of,
     of_bounded_length,
+    schema_id_of,
     schema_text,
     text_answer_of,
     version_json,
@@ -41,8 +42,6 @@ from mainstem.registry.requests import SCHEMA_TYPES
 from mainstem.schemas_topic.records import StoredSchema
 from mainstem.schemas_topic.subjects import split_subject
 
-_DIGITS_MAX = 10
-
 
 def add_schema_routes(router: Routes, prefix: str, registry: Registry, log: Log, workers: Workers) -> None:
     """``/schemas``, ``/contexts``, ``/v1/metadata`` and the root."""
@@ -55,7 +54,7 @@ def add_schema_routes(router: Routes, prefix: str, registry: Registry, log: Log,
 def _add_ids(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
     @router.declare("GET", f"{prefix}/schemas/ids/{{schema_id}}", "A schema by its id", READ_ALL, answers.SCHEMA)
     async def read_schema(request: Request, schema_id: str, query: Annotated[SchemaQuery, Query()]) -> Response:
-        number, context = _id_of(schema_id), context_of(request, query.subject)
+        number, context = schema_id_of(schema_id), context_of(request, query.subject)
 
         def read() -> dict[str, Any]:
             stored = registry.with_id(context, number)[0]
@@ -72,7 +71,7 @@ def _add_ids(router: Routes, prefix: str, registry: Registry, workers: Workers) 
         answers.SCHEMA_TEXT,
     )
     async def read_text(request: Request, schema_id: str, query: Annotated[SchemaQuery, Query()]) -> Response:
-        number, context = _id_of(schema_id), context_of(request, query.subject)
+        number, context = schema_id_of(schema_id), context_of(request, query.subject)
 
         def read() -> str:
             return schema_text(registry, registry.with_id(context, number)[0], query.format)
@@ -105,7 +104,7 @@ def _add_ids(router: Routes, prefix: str, registry: Registry, workers: Workers) 
 
 def _add_users(router: Routes, prefix: str, registry: Registry, workers: Workers) -> None:
     def users(request: Request, schema_id: str, query: UsesQuery) -> list[StoredSchema]:
-        found = registry.users_of(context_of(request, query.subject), _id_of(schema_id))
+        found = registry.users_of(context_of(request, query.subject), schema_id_of(schema_id))
         users = [each for each in found if query.deleted or not each.is_deleted]
         if not users:
             raise schema_not_found(schema_id)
@@ -182,10 +181,3 @@ def _add_server(router: Routes, prefix: str, log: Log, workers: Workers) -> None
     @router.declare("GET", prefix or "/", "Whether the registry answers", READ_ALL, answers.SERVER)
     async def read_root(request: Request, _: Annotated[RegistryQuery, Query()]) -> Response:
         return answer(request, {})
-
-
-def _id_of(text: str) -> int:
-    """A schema's id in a path. One that cannot be is not found, as with the Schema Registry."""
-    if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS_MAX:
-        raise schema_not_found(text[:100])
-    return int(text)

@@ -172,6 +172,10 @@ dist: $(READY) ## Build the wheel and the source archive into dist/, with the sa
 image: ## Build both container images: the log alone, and all with Java (ARGS="--build-arg BASE=...")
 	@scripts/image $(ARGS)
 
+.PHONY: image-check
+image-check: $(READY) ## Build both images and start each as Docker would: read-only, not root (minutes; needs root, buildah, runc)
+	@MAINSTEM_IMAGE_CHECK=1 exec $(BIN)/python -m pytest -q -rs -s tests/packaging/test_image.py $(ARGS)
+
 .PHONY: deploy-check
 deploy-check: $(READY) ## Lint Helm chart, compose file, systemd unit, alert rules and dashboard (installs its tools with Go)
 	@scripts/setup-deploy-tools .cache/deploy-tools

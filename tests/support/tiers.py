@@ -110,6 +110,7 @@ _SLOW = (
     "node/test_stack.py",
     "node/test_stack_backup.py",
     "packaging/test_distributions.py",
+    "packaging/test_image.py",
     "pipelines/journey/test_batch_search.py",
     "postgres/test_connector.py",
     "postgres/test_histories.py",

@@ -133,7 +133,7 @@ def gateway_role(
     arguments += access.arguments()
     module = "mainstem.console.process" if console else "mainstem.gateway.server.process"
     secrets = {WEBHOOK_VARIABLE: access.alert_webhook} if access.alert_webhook else {}
-    return Role("gateway", _python(module, *arguments), "ready: http ", environment=secrets)
+    return Role("gateway", _python(module, *arguments), "ready: http ", ready_timeout_s=180.0, environment=secrets)
 
 
 def registry_role(bootstrap: str, http: str, access: HttpAccess) -> Role:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
@@ -15,6 +16,7 @@ from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.pipelines.state import ALWAYS, STATES_TOPIC, Status
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.cli.commands import Commands
+from tests.house.pages import ROOT, blocks_of, lines_of_console
 from tests.pipelines.states import STATE
 
 
@@ -97,6 +99,21 @@ def test_a_record_that_is_no_command_is_stepped_over(command: Commands, told: Lo
     assert newest_commands(told)["totals"].action == "pause"
     told.append(COMMANDS_TOPIC, None, key="totals")
     assert newest_commands(told) == {}
+
+
+def test_a_log_is_shown_as_its_page_shows_it(command: Commands, told: Log) -> None:
+    page = ROOT / "docs/reference/pipelines.md"
+    consoles = (
+        pair for block in blocks_of(page) if block.language == "console" for pair in lines_of_console(block.text)
+    )
+    [shown] = (shown for line, shown in consoles if line == "mainstem pipelines log carrier-delays")
+    told.create_topic(RUN_LOG_TOPIC, partitions=1)
+    for number, line in enumerate(reversed(shown.splitlines())):
+        at, what = line.split(" ", 1)
+        event, _, text = what.partition(": ")
+        at_ms = int(datetime.fromisoformat(at).timestamp() * 1_000)
+        told.append_many(RUN_LOG_TOPIC, [RunLogEntry("totals", number, at_ms, RunEvent(event), text).to_record()])
+    assert command.run("pipelines", "log", "totals").out == shown
 
 
 def test_a_pipelines_log_and_plan_are_shown(command: Commands, told: Log) -> None:

@@ -42,6 +42,7 @@ _FORMS: Final = tuple(
     for pattern, plain in (
         (r"\b\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"),
         (r"\b[0-9a-f]{12}\b", "ID"),
+        (r"\b[0-9A-F]+/[0-9A-F]{6,}\b", "LSN"),
         (r"'[^']*'", "'TEXT'"),
         (r'(?<=:)"[^"]*"', '"TEXT"'),
         (r"-?\b\d+(?:\.\d+)?(?:-\d+)?\b", "0"),

@@ -24,7 +24,7 @@ _LINE_S = 300.0
 _READY_S = 120.0
 _UNTIL_S = 180.0
 _SERVES = re.compile(
-    r"mainstem (?:serve|run|mirror|connect postgres|backup (?!points|verify)\S)(?!.*--(?:once|status))"
+    r"mainstem (?:serve|run|mcp|mirror|connect postgres|backup (?!points|verify)\S)(?!.*--(?:once|status))"
     r"|python -u |python examples/\w+\.py(?: \d+| work| follow .*)?$"
 )
 _PASSED_OVER = re.compile(r"pip install ")

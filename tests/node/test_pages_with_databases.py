@@ -10,7 +10,7 @@ import pytest
 
 import mainstem as ms
 from mainstem.client.log import Log
-from tests.house.pages import ROOT, Block, blocks_of
+from tests.house.pages import ROOT, Block, blocks_of, lines_of_console, not_in_form
 from tests.node.page_session import PageSession
 from tests.support.eventually import eventually
 from tests.support.mariadb import MariaDBTestServer
@@ -69,6 +69,9 @@ def test_tables_are_captured_and_a_reader_sees_its_own_commit(cluster: PostgresC
         with Log(session.log) as log:
             end = log.end("shop.customers")
             eventually(lambda: len(list(log.read("shop.orders"))) == 2, "the table is read again")
+        [journey] = of_database("docs/howto/find-record.md")
+        [(line, shown)] = lines_of_console(journey.text)
+        assert not_in_form(shown, session.line(line.replace("0:17", "0:0"))) == []
         assert [row["city"] for row in views["find"].search("ada", at_least=end, timeout=TIMEOUT_S).rows] == ["London"]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import signal
+import socket
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +17,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 import mainstem as ms
 from mainstem.client.log import Log
+from mainstem.protocol.apis import ApiKey
 from mainstem.tlog.key_file import read_keys
-from tests.house.pages import ROOT, Block, blocks_of, lines_of_shell, not_in_form
+from tests.house.pages import ROOT, Block, blocks_of, lines_of_console, lines_of_shell, not_in_form
 from tests.node.page_session import PageSession
 from tests.support.apache_kafka import tool_argv
 from tests.support.ports import free_port
@@ -230,10 +233,13 @@ def test_what_a_page_starts_is_ready(page: str, file: str, tmp_path: Path) -> No
         session.place("127.0.0.1:8080", session.http)
         if file:
             write_app(page, tmp_path / file)
+        shown = dict(pair for block in of_node(page) for pair in lines_of_console(block.text))
         for line in (line for block in of_node(page) for line in lines_of_shell(block.text)):
             if line.startswith(("mainstem serve", "mainstem run")):
                 session.stop()
-                assert session.line(line).startswith("ready: ")
+                ready = session.line(line)
+                assert ready.startswith("ready: ")
+                assert ready == session.here(shown.get(line, ready))
             elif line.startswith("mainstem backup s3"):
                 assert session.line(line).startswith("ready: backup file://")
             elif line.startswith("mainstem backup points"):
@@ -242,6 +248,29 @@ def test_what_a_page_starts_is_ready(page: str, file: str, tmp_path: Path) -> No
                 session.fails(line, 1)  # there was no log yet at its time
             else:
                 session.line(line)
+
+
+def test_agents_get_the_address_that_the_page_shows(tmp_path: Path) -> None:
+    [block] = of_node("docs/howto/agents.md")
+    [(line, shown)] = lines_of_console(block.text)
+    with PageSession(tmp_path, {"127.0.0.1:8090": any_address()}) as session:
+        session.line("mainstem serve")
+        assert session.line(line) == session.here(shown)
+
+
+def test_the_log_process_writes_its_events_as_the_page_shows(tmp_path: Path) -> None:
+    [block] = of_node("docs/operate/operations.md")
+    written = ""
+    with PageSession(tmp_path) as session:
+        for form in ("text", "json"):
+            session.line(f"mainstem serve --no-http --data {form} --log-format {form}:info")
+            host, _, port = session.log.partition(":")
+            with socket.create_connection((host, int(port)), 60) as client:
+                client.sendall(struct.pack(">ihhih", 10, ApiKey.FETCH, 99, 1, -1))
+                assert client.recv(1) == b""
+            session.stop()
+            written += (tmp_path / form / "run" / "log.log").read_text()
+    assert not_in_form(block.text, written) == []
 
 
 def test_records_are_consumed_in_the_background(tmp_path: Path) -> None:

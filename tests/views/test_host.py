@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from mainstem.errors import (
 from mainstem.model import MIRROR_OF, Position
 from mainstem.pipelines.kinds import SQL, KeyValue, Search
 from mainstem.pipelines.state import LOST_AFTER_MS, STATES_TOPIC, Failure, PipelineState, Status
+from mainstem.problems import problem_of
 from mainstem.schema.infer import schema_of
 from mainstem.schema.topic_schemas import register
 from mainstem.testing import EmbeddedBroker
@@ -31,6 +33,7 @@ from mainstem.views.host.view import HostedView
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import SqlQuery
 from mainstem.views.status import BuiltFrom
+from tests.house.pages import ROOT, blocks_of, not_in_form
 from tests.support.eventually import eventually
 from tests.views.hosting import DDL, EVERY_KIND, GET, REQUESTS, Setting
 
@@ -182,6 +185,34 @@ def test_a_time_out_names_the_pipeline_in_between_that_fails(mainstem_log: Log, 
         named(host, replace(state, status=Status.RUNNING), until=(f"{name} is running: {failure.text}",))
         named(host, healthy, until=())
         named(host, lost, until=(f"{name} has been silent for over 30 s, and was running",))
+
+
+def test_a_time_out_over_http_is_as_its_page_shows_it(mainstem_log: Log, tmp_path: Path) -> None:
+    documents = [json.loads(b.text) for b in blocks_of(ROOT / "docs/reference/http.md") if b.language == "json"]
+    [shown] = [each for each in documents if each.get("type") == "/problems/position-timeout"]
+    setting = derived(mainstem_log, tmp_path)
+    out = f"{setting.topic}-out"
+    now_ms = SystemClock().time_ms()
+    [failing] = shown["pipelines"]
+    failure = Failure(failing.partition(": ")[2], now_ms, now_ms + 4_000)
+    state = PipelineState(f"derive-{out}", "app", Status.RESTARTING, "always", now_ms, now_ms, failure=failure)
+    with setting.host() as host:
+        source = setting.append("1")
+        setting.report(source, mainstem_log.append(out, {"n": 1}, key="1"), out)
+        host.query("derived", GET, ReadOptions(at_least=source))
+        wanted = setting.append("2")
+        mainstem_log.append_many(STATES_TOPIC, [state.to_record()])
+
+        def time_out() -> PositionTimeoutError | None:
+            with pytest.raises(PositionTimeoutError) as caught:
+                host.query("derived", GET, ReadOptions(at_least=wanted, timeout_s=0))
+            return caught.value if caught.value.pipelines else None
+
+        printed = problem_of(eventually(time_out, "the time-out names the pipeline"))
+    assert shown.keys() == printed.keys()
+    shown["pipelines"], printed["pipelines"] = (f"pipeline {each['pipelines'][0]}" for each in (shown, printed))
+    for name, text in shown.items():
+        assert not_in_form(str(text), str(printed[name])) == [], name
 
 
 def test_a_wait_ends_when_the_progress_comes(mainstem_log: Log, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,7 @@ from mainstem.model import Position, Record, TopicPartition
 from mainstem.pipelines.journey.batch_search import BatchHistory, FoundBatch
 from mainstem.pipelines.journey.finished_batches import BATCHES_TOPIC, FinishedBatch
 from mainstem.testing.embedded import EmbeddedBroker
+from tests.house.pages import ROOT, blocks_of
 from tests.pipelines.journey.told import ToldLog
 
 BATCHES = 1_500
@@ -107,3 +109,11 @@ def test_a_record_of_a_micro_batch_comes_back_as_it_was() -> None:
     assert FinishedBatch.from_record(Record(BATCHES_TOPIC, 0, 0, 0, b"p", None)) is None
     with pytest.raises(SchemaError, match="not a finished micro-batch"):
         FinishedBatch.from_record(Record(BATCHES_TOPIC, 0, 0, 0, b"p", b"{}"))
+
+
+def test_the_page_shows_a_record_of_a_micro_batch() -> None:
+    [block] = (block for block in blocks_of(ROOT / "docs/internals/spark.md") if block.language == "json")
+    read = FinishedBatch.from_record(Record(BATCHES_TOPIC, 0, 0, 0, b"late-flights", block.text.encode()))
+    assert read is not None
+    _, value = read.to_record()
+    assert json.loads(value) == json.loads(block.text)

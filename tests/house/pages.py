@@ -88,8 +88,10 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def is_as_shown(shown: str, printed: str) -> bool:
-    """Whether ``printed`` is as a page shows it, where ``…`` is any text."""
+    """Whether ``printed`` is as a page shows it, where ``…`` is any text; as the last line, it may be none."""
     shown, printed = (_VARIES.sub("0", text.strip()) for text in (shown, printed))
+    if shown.endswith("\n…"):
+        printed += "\n"
     return re.fullmatch(".*".join(map(re.escape, shown.split("…"))), printed, re.DOTALL) is not None
 
 

@@ -102,6 +102,8 @@ def _run_curl(words: list[str]) -> str:
 
 def test_a_wrong_output_is_seen() -> None:
     assert is_as_shown("a … c\n", "a b c\n")
+    assert is_as_shown("…\nb\n…\n", "a\nb\n\n")
+    assert not is_as_shown("…\nb\n…\n", "a\nbc\n")
     assert not is_as_shown("orders/0:1", "orders/0:2")
     assert not_in_form("a/0:1-2 of producer 7, aborted\nb/1:3", "a/0:5 of producer 12, aborted\nc/0:1") == []
     assert not_in_form("2026-01-01T00:00:00Z started\n1 row", "2027-01-01T00:00:00Z stopped\n2 rows") == [

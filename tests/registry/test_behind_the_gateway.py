@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from mainstem.client.log import Log
 from mainstem.gateway.access.limits import GatewayLimits
@@ -106,3 +107,23 @@ def test_each_request_asks_for_its_scope(
     assert answer.status_code == status, answer.text
     if status != 200:
         assert refusal(answer)[0] == status
+
+
+def test_a_password_is_a_token_for_clients_that_know_no_other(guarded: tuple[httpx.Client, str]) -> None:
+    registry, token = guarded
+    address = str(registry.base_url)
+    client = SchemaRegistryClient({"url": address, "basic.auth.user.info": f"anyone:{token}"})
+    assert client.register_schema("users", Schema(USER, "AVRO")) == 1
+    assert registry.get("/subjects", auth=("", token)).json() == ["users"]
+    for name, password in (("anyone", "wrong"), ("anyone", ""), (token, "")):
+        assert refusal(registry.get("/subjects", auth=(name, password))) == (401, 401)
+    for value in ("Basic", "Basic ?", f"Basic {token}"):
+        assert refusal(registry.get("/subjects", headers={"Authorization": value})) == (401, 401)
+
+
+def test_outside_of_the_registry_a_password_is_no_token(
+    gated: httpx.Client, tokens: tuple[Path, dict[str, dict[str, str]]]
+) -> None:
+    token = tokens[1]["root"]["Authorization"].removeprefix("Bearer ")
+    assert gated.get("/registry/subjects", auth=("root", token)).status_code == 200
+    assert gated.get("/topics", auth=("root", token)).status_code == 401

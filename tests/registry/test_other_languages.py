@@ -137,7 +137,7 @@ def test_java(registry: httpx.Client) -> None:
 
 
 @pytest.mark.maven
-def test_apicurio(registry: httpx.Client) -> None:
+def test_apicurio(registry: httpx.Client, guarded: tuple[httpx.Client, str]) -> None:
     """Apicurio's serializers write ids of four bytes, which mean the same schema to Confluent's, and read theirs."""
     argv = java_argv(HOME / "apicurio", "Serializers.java", "apicurio-serializers-3.1.7")
     python = Serializers(registry)
@@ -146,6 +146,7 @@ def test_apicurio(registry: httpx.Client) -> None:
     referring = Schema(json.dumps(basket("shop.Line")), "AVRO", [SchemaReference("shop.Line", "lines", 1)])
     nested = AvroSerializer(python.client, referring)(BASKET, SerializationContext("python-nested", MessageField.VALUE))
     question |= {"nested schema": json.dumps(basket(LINE)), "nested": bytes(nested or b"").hex()}
+    question |= {"guarded": str(guarded[0].base_url).rstrip("/"), "token": guarded[1]}
     answer = ask(argv, question)
     both_ways(python, answer, {"avro", "json", "protobuf"})
     calls = answer["calls"]
@@ -153,7 +154,7 @@ def test_apicurio(registry: httpx.Client) -> None:
     for strategy, subject in STRATEGIES.items():
         assert python.read("avro", calls.pop(strategy)) == BASKET
         assert "references" not in registry.get(f"/subjects/{subject}/versions/1").json()
-    assert calls.pop("latest") == calls.pop("by content") == question["read"]["avro"]
+    assert calls.pop("latest") == calls.pop("by content") == calls.pop("password") == question["read"]["avro"]
     assert python.read("json", calls.pop("latest json")) == ORDER
     assert bytes.fromhex(calls.pop("imports"))[5:] == bytes.fromhex("02000a020809")
     event = registry.get("/subjects/java-imports-value/versions/1").json()

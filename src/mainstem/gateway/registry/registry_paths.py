@@ -1,14 +1,17 @@
-"""In front of the registry's routes: contexts in paths, and errors in the one form that its clients know.
+"""In front of the registry's routes: contexts in paths, passwords, and errors in the one form that its clients know.
 
 ``/contexts/.lab/subjects/orders-value`` is ``/subjects/orders-value`` in the context ``.lab``: the path is rewritten
-before access rules and routes see it. A problem document that any part of the gateway answers to a request of the
-registry gets the form of ``registry_errors``.
+before access rules and routes see it. Many clients of registries can send a user and a password alone (RFC 7617): the
+password is the token, and the user may be any. A problem document that any part of the gateway answers to a request of
+the registry gets the form of ``registry_errors``.
 
 Plain ASGI; stateless.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import re
 from typing import Any, Final
@@ -53,7 +56,7 @@ class RegistryPaths:
         if scope["type"] != "http" or not is_below(self._prefix, scope["path"]):
             await self._app(scope, receive, send)
             return
-        rewritten = self._rewritten(scope)
+        rewritten = {**self._rewritten(scope), "headers": [_as_bearer(*header) for header in scope["headers"]]}
         errors = _Errors(send, rewritten["method"], rewritten["path"].removeprefix(self._prefix))
         await self._app(rewritten, receive, errors.send)
 
@@ -69,6 +72,18 @@ class RegistryPaths:
         if path.endswith("/"):
             return {**scope, "path": (self._prefix + path).rstrip("/") or "/"}
         return scope
+
+
+def _as_bearer(name: bytes, value: bytes) -> tuple[bytes, bytes]:
+    """A header; if it is a user and a password, then with the password as the token."""
+    scheme, _, encoded = value.partition(b" ")
+    if name.lower() != b"authorization" or scheme.lower() != b"basic":
+        return name, value
+    try:
+        _, _, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
+    except binascii.Error:
+        return name, value
+    return name, b"Bearer " + password
 
 
 class _Errors:

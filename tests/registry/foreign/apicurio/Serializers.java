@@ -107,6 +107,11 @@ public class Serializers {
         GenericRecord changed = new GenericData.Record(SchemaBuilder.record("Order").fields().requiredInt("id").endRecord());
         changed.put("id", 7);
         found.put("breaks", refusal(() -> write(new AvroKafkaSerializer<>(), Map.of(), "python-avro", changed)));
+        Map<String, Object> withPassword = Map.of(
+                "apicurio.registry.url", asked.get("guarded").asText() + "/apis/registry/v3",
+                "apicurio.registry.auth.username", "anyone",
+                "apicurio.registry.auth.password", asked.get("token").asText());
+        found.put("password", write(new AvroKafkaSerializer<>(), withPassword, "python-avro", order));
         Map<String, Object> elsewhere = Map.of("apicurio.registry.artifact.group-id", "lab");
         found.put("group", refusal(() -> write(new AvroKafkaSerializer<>(), elsewhere, "python-avro", order)));
 

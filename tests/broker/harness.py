@@ -8,7 +8,6 @@ import asyncio
 import functools
 import inspect
 import os
-import select
 import signal
 import struct
 import subprocess
@@ -31,6 +30,7 @@ from mainstem.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from mainstem.protocol.schema import Message
 from mainstem.record.reader import iter_records
 from mainstem.record.writer import NewRecord, build_batch
+from tests.support.descriptors import is_readable
 from tests.support.ports import free_port
 
 TIMEOUT_S = 20
@@ -224,8 +224,7 @@ class LogProcess:
             self.argv(*more), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=child_environment()
         )
         assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], _START_S)
-        line = self._process.stdout.readline().decode() if ready else ""
+        line = self._process.stdout.readline().decode() if is_readable(self._process.stdout, _START_S) else ""
         if not line.startswith("ready: kafka "):
             self.kill()
             raise RuntimeError(f"the log process did not start: {line!r}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -19,6 +18,7 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.cli.commands import Commands
+from tests.support.descriptors import is_readable
 
 SERVE = [sys.executable, "-m", "mainstem.cli.start", "serve"]
 
@@ -102,7 +102,7 @@ def test_a_killed_node_leaves_no_process_behind(tmp_path: Path) -> None:
         process.kill()
         assert len(ends) == 2
         for end in ends:
-            assert select.select([end], [], [], 30)[0], "a child still runs"
+            assert is_readable(end, 30), "a child still runs"
             os.close(end)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import socket
 import struct
 import time
@@ -14,6 +13,7 @@ from mainstem.protocol.apis import ApiKey, entity
 from mainstem.protocol.codec import decode_response, encode_request
 from mainstem.protocol.messages.api_versions import ApiVersionsRequest
 from mainstem.protocol.schema import Message, VersionRange
+from tests.support.descriptors import is_readable
 
 CLOSED = "connection closed"
 ANSWER_S = 30.0
@@ -50,7 +50,7 @@ class Wire:
                 if len(self._data) >= 4 + size:
                     return self._take(size)
             left = deadline - time.monotonic()
-            if not select.select([self._socket], [], [], max(left, 0))[0]:
+            if not is_readable(self._socket, max(left, 0)):
                 return None
             try:
                 more = self._socket.recv(1 << 20)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from mainstem.errors import InputError, UnavailableError
 from mainstem.node.child import Child, ChildFailedError
 from tests.node.fake_roles import UNTIL_PARENT_IS_GONE, role
+from tests.support.descriptors import is_readable
 
 
 def test_a_child_says_when_it_is_ready(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_what_a_child_started_does_not_outlive_it(tmp_path: Path) -> None:
     grandchild_end = os.pidfd_open(int(child.wait_ready()))
     child.terminate()
     assert child.wait_ended(60) == -15
-    assert select.select([grandchild_end], [], [], 60)[0], "the grandchild still runs"
+    assert is_readable(grandchild_end, 60), "the grandchild still runs"
     os.close(grandchild_end)
 
 

@@ -15,6 +15,7 @@ import pytest
 from mainstem.errors import InputError
 from mainstem.node.supervisor import METRICS_FILE, Supervisor
 from tests.node.fake_roles import UNTIL_PARENT_IS_GONE, role
+from tests.support.descriptors import is_readable
 
 ROOT = Path(__file__).resolve().parents[2]
 RESTARTS = 'mainstem_process_restarts_total{process="fake"}'
@@ -135,6 +136,7 @@ sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
 from mainstem.node.supervisor import Supervisor
 from tests.node.fake_roles import UNTIL_PARENT_IS_GONE, role
+from tests.support.descriptors import is_readable
 supervisor = Supervisor(Path({str(tmp_path)!r}), print)
 print(supervisor.start(role(UNTIL_PARENT_IS_GONE)), flush=True)
 supervisor.wait()
@@ -145,12 +147,5 @@ supervisor.wait()
     child_end = os.pidfd_open(child_pid)
     parent.kill()
     parent.communicate(timeout=10)
-    assert _readable_within(child_end, 10), "the child still runs"
+    assert is_readable(child_end, 10), "the child still runs"
     os.close(child_end)
-
-
-def _readable_within(file_descriptor: int, seconds: float) -> bool:
-    """A pidfd becomes readable when its process ends."""
-    import select
-
-    return bool(select.select([file_descriptor], [], [], seconds)[0])

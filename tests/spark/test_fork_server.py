@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mainstem.spark.startup.fork_server import ForkServer
+from tests.support.descriptors import is_readable
 
 MODULE = """
 import os, sys
@@ -49,9 +50,7 @@ def gone(pid: int) -> None:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
         return
-    import select
-
-    assert select.select([handle], [], [], 20)[0], f"process {pid} lives on"
+    assert is_readable(handle, 20), f"process {pid} lives on"
     os.close(handle)
 
 

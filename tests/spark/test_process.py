@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from mainstem.pipelines.load import load_app
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from mainstem.spark.process import main
 from mainstem.testing.embedded import EmbeddedBroker
+from tests.support.descriptors import is_readable
 
 pytestmark = pytest.mark.spark
 APP = """
@@ -107,7 +107,7 @@ def wait_until_gone(pids: set[int]) -> None:
             handle = os.pidfd_open(pid)
         except ProcessLookupError:
             continue
-        assert select.select([handle], [], [], 30)[0], f"{Path(f'/proc/{pid}/cmdline').read_text()} lives on"
+        assert is_readable(handle, 30), f"{Path(f'/proc/{pid}/cmdline').read_text()} lives on"
         os.close(handle)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 from collections import defaultdict
 from pathlib import Path
+
+from tests.support.descriptors import is_readable
 
 
 def descendants(pid: int) -> set[int]:
@@ -43,7 +44,7 @@ def kill_all_with(mark: str) -> None:
                 handle = os.pidfd_open(pid)
                 if mark.encode() in _environment(pid):  # and not another that was given the same number meanwhile
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
-                    select.select([handle], [], [], 30)
+                    is_readable(handle, 30)
                 os.close(handle)
 
 

@@ -21,7 +21,6 @@ import json
 import os
 import pickle
 import random
-import select
 import signal
 import socket
 import struct
@@ -44,6 +43,7 @@ from mainstem.spark.sink.sink_run import Prepared, SinkRun
 from mainstem.spark.sink.task_appender import Rows
 from mainstem.spark.sink.transactions import begin_run, decide_and_finish, end_open_transactions, prepare
 from tests.broker.harness import LogProcess
+from tests.support.descriptors import is_readable
 from tests.torture.mutants import build_in
 from tests.torture.orders import KillingSteps, Order, Orders, Target
 from tests.torture.readers import by_kafka_python, open_partitions
@@ -130,7 +130,7 @@ class Fork:
     def answer(self) -> Any:
         """The answer; None when it has died or was stopped before it gave one."""
         deadline_s = time.monotonic() + _STEP_S
-        while not select.select([self._connection], [], [], _LOOK_S)[0]:
+        while not is_readable(self._connection, _LOOK_S):
             assert time.monotonic() < deadline_s, f"{self.pid} does not answer"
             pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
             if pid and os.WIFSTOPPED(status):

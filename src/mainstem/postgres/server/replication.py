@@ -129,8 +129,14 @@ class ReplicationStream:
                 chunk.append(message.wal_end)
         self._answer()
         if not chunk:
-            select.select([self._connection], [], [], _WAIT_S)
+            self._wait()
         return chunk
+
+    def _wait(self) -> None:
+        """Wait a moment for the server. (`select.select` refuses descriptors from 1,024 on.)"""
+        poll = select.poll()
+        poll.register(self._connection, select.POLLIN)
+        poll.poll(_WAIT_S * 1000)
 
     def _answer(self) -> None:
         """Tell the server up to where the log has all: when it asks, when it is news, and every few seconds."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -21,16 +22,14 @@ _ALL = {
 
 
 @pytest.fixture
-def featured(mainstem_broker: EmbeddedBroker) -> tuple[Log, NewTopic]:
-    log = Log(mainstem_broker.bootstrap, timeout_s=15.0)
-    count = iter(range(100))
-
+def featured(mainstem_broker: EmbeddedBroker) -> Iterator[tuple[Log, NewTopic]]:
     def create(partitions: int = 1, **configs: str) -> str:
-        name = f"featured-{id(log)}-{next(count)}"
+        name = f"featured-{uuid.uuid4()}"
         log.create_topic(name, partitions=partitions, configs={k.replace("_", "."): v for k, v in configs.items()})
         return name
 
-    return log, create
+    with Log(mainstem_broker.bootstrap, timeout_s=15.0) as log:
+        yield log, create
 
 
 def test_an_append_on_a_wrong_expectation_tells_the_actual_offset(featured: tuple[Log, NewTopic]) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -70,3 +71,17 @@ def test_stopping_twice_does_nothing() -> None:
     broker = EmbeddedBroker().start()
     broker.stop()
     broker.stop()
+
+
+def test_a_stopped_broker_has_no_file_of_its_directory_open(tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path / "data") as broker, Log(broker.bootstrap) as log:
+        log.create_topic("orders", partitions=3)
+        log.append_many("orders", [("key", "value")] * 10)
+        assert open_below(tmp_path)
+    assert not open_below(tmp_path)
+
+
+def open_below(directory: Path) -> list[str]:
+    """The files below a directory that this process has open."""
+    links = [each for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+    return [name for name in (os.readlink(link) for link in links) if name.startswith(f"{directory}/")]  # noqa: PTH115 it may be a pipe

@@ -511,10 +511,13 @@ class PartitionLog(PartitionReads):
         """Whether anything was appended since the last one."""
         return self._unwritten_bytes > 0 and self._offline is None
 
-    def write_recovery_checkpoint(self) -> None:
-        """Write indexes and producer state as they are now, so that a start has little log to walk again."""
+    def write_recovery_checkpoint(self, *, last: bool = False) -> None:
+        """Write indexes and producer state as they are now, so that a start has little log to walk again.
+
+        ``last``: no batches will follow.
+        """
         self._unwritten_bytes = 0
-        self._write_indexes(self._segments.active)
+        self._write_indexes(self._segments.active, last=last)
         self._write_snapshot()
 
     def _write_snapshot(self) -> None:
@@ -576,8 +579,7 @@ class PartitionLog(PartitionReads):
         assert self._flush_in_flight is None, "finish the flush first"
         if self._offline is None:
             self.flush()
-            self._write_indexes(self._segments.active, last=True)
-            self._write_snapshot()
+            self.write_recovery_checkpoint(last=True)
             self._keep_tree()
         self._release()
 

@@ -8,7 +8,6 @@ from hypothesis import settings
 
 pytest_plugins = (
     "tests.support.tiers",
-    "tests.support.descriptors",
     "tests.support.sharing",
     "tests.support.browser",
     "tests.support.postgres",

@@ -1,19 +1,9 @@
-"""Descriptors of the test process: waiting for one, whatever its number, and freeing those that nothing uses.
-
-``select.select`` refuses a descriptor from 1,024 on. A worker of pytest has that many when it runs thousands of tests
-and the collector, which looks at a large process rarely, has not yet found the clients that tests have left open.
-"""
+"""Waiting for a descriptor, whatever its number: ``select.select`` refuses those from 1,024 on."""
 
 from __future__ import annotations
 
-import gc
-import os
 import select
-from typing import Any, Final
-
-import pytest
-
-_MANY: Final = 400
+from typing import Any
 
 
 def is_readable(file: Any, within_s: float) -> bool:
@@ -21,10 +11,3 @@ def is_readable(file: Any, within_s: float) -> bool:
     poll = select.poll()
     poll.register(file, select.POLLIN)
     return bool(poll.poll(within_s * 1000))
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown() -> None:
-    """Collect garbage where many descriptors are open."""
-    if len(os.listdir("/proc/self/fd")) > _MANY:  # noqa: PTH208 numbers are counted
-        gc.collect()

@@ -156,8 +156,8 @@ class Backup:
         if self._stopping.is_set():
             return rounds.number
         raise StorageError(
-            f"{changed}, for a minute: the files of {self._directory.path} change faster than they can be read, or the "
-            "log was killed while it changed them. In the second case start the log: the backup then goes on"
+            f"{changed}. Either the files of {self._directory.path} change faster than they can be read, or the log "
+            "was killed while it changed them. If it does not run, start the log: the backup then goes on"
         )
 
     def _claimed(self) -> BackupRounds:

@@ -105,7 +105,7 @@ def look_up(
 
 
 def with_text(state: RegistryState, subject: str, request: SchemaRequest) -> StoredSchema | None:
-    """The latest version that is stored with just this text, whatever its references."""
+    """The latest version with exactly this text and any references; None if the subject has none."""
     wanted = (request.schema_type, request.text)
     alike = (
         each for each in reversed(state.versions(subject)) if (each.content.schema_type, each.content.text) == wanted

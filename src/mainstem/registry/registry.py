@@ -43,9 +43,9 @@ class Registry:
     def register(
         self, subject: str, request: SchemaRequest, *, normalize: bool = False, must_be_new: bool = False
     ) -> StoredSchema:
-        """Make a schema a version of a subject; one that is there already is returned.
+        """Make a schema a version of a subject. If the subject has it already, that version is returned.
 
-        ``must_be_new``: the subject has to have no version yet.
+        ``must_be_new``: refuse a subject that has a version.
         """
         self._prepare(subject, request)
 
@@ -67,7 +67,7 @@ class Registry:
     ) -> StoredSchema:
         """The version of a subject that has this schema.
 
-        ``any_references``: the request leaves the references out, so a version with just this text is taken first.
+        ``any_references``: the request leaves the references out, so a version with the same text is preferred.
         """
         if any_references:
             with self._store.reading() as state:

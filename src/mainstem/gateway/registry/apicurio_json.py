@@ -42,7 +42,7 @@ def artifact_subject(request: Request, group: str, artifact: str) -> str:
     if group != _GROUP:
         raise RegistryError(
             404,
-            f"there is no group {group[:100]!r} here: all artifacts are in the group {_GROUP}; "
+            f"group {group[:100]!r} does not exist: all artifacts are in the group {_GROUP}; "
             f"set apicurio.registry.artifact.group-id={_GROUP}",
         )
     return subject_of(request, artifact)
@@ -52,7 +52,7 @@ def read_version_expression(text: str) -> int:
     """A version in a path: its number, or ``branch=latest``. Raises RegistryError."""
     branch = text.removeprefix("branch=")
     if branch != text and branch != "latest":
-        raise RegistryError(40402, f"there is no branch {branch[:100]!r} here: use branch=latest")
+        raise RegistryError(40402, f"branch {branch[:100]!r} does not exist: use branch=latest")
     return read_version(branch)
 
 

@@ -112,7 +112,7 @@ def context_of(request: Request, subject: str = "") -> str:
 
 
 def schema_id_of(text: str) -> int:
-    """A schema's id in a path. One that cannot be is not found, as with the Schema Registry. Raises RegistryError."""
+    """A schema's id in a path. An impossible id is "not found", as in the Schema Registry. Raises RegistryError."""
     if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS_MAX:
         raise schema_not_found(text[:100])
     return int(text)

@@ -75,7 +75,7 @@ class RegistryPaths:
 
 
 def _as_bearer(name: bytes, value: bytes) -> tuple[bytes, bytes]:
-    """A header; if it is a user and a password, then with the password as the token."""
+    """The header; a user and a password (Basic) become a bearer token, which is the password."""
     scheme, _, encoded = value.partition(b" ")
     if name.lower() != b"authorization" or scheme.lower() != b"basic":
         return name, value

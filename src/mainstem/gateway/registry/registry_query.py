@@ -121,7 +121,7 @@ class ContentSearchQuery(RegistryQuery):
 
     artifactId: str = Field(min_length=1, max_length=1024)  # noqa: N815
     artifactType: str = Field(max_length=100, description="`AVRO`, `JSON` or `PROTOBUF`")  # noqa: N815
-    groupId: str = Field("default", max_length=1024, description="`default`; there is no other")  # noqa: N815
+    groupId: str = Field("default", max_length=1024, description="the group: only `default` exists")  # noqa: N815
     canonical: bool = Field(False, description="make one what differs in spelling alone")
 
 

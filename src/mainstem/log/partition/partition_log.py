@@ -512,10 +512,7 @@ class PartitionLog(PartitionReads):
         return self._unwritten_bytes > 0 and self._offline is None
 
     def write_recovery_checkpoint(self, *, last: bool = False) -> None:
-        """Write indexes and producer state as they are now, so that a start has little log to walk again.
-
-        ``last``: no batches will follow.
-        """
+        """Write indexes and producer state, so that a start walks little log again; ``last``: at the end."""
         self._unwritten_bytes = 0
         self._write_indexes(self._segments.active, last=last)
         self._write_snapshot()

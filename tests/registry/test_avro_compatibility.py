@@ -181,6 +181,21 @@ def read(reader: Any, writer: Any, datum: Any) -> None:
     except TypeError as error:  # a defect of fastavro 1.13, where a branch of the reader's union is the name of a type
         assume("string indices must be integers" not in str(error))
         raise
+    except SchemaResolutionError:  # fastavro takes the first branch "R"; Java and the comparison prefer the full name
+        assume(not has_namesakes(reader))
+        raise
+
+
+def has_namesakes(schema: Any) -> bool:
+    """Whether a union in the schema has two branches of one name in different namespaces."""
+    if isinstance(schema, dict):
+        return any(has_namesakes(each) for each in schema.values())
+    if not isinstance(schema, list):
+        return False
+    names = [
+        (each["name"] if isinstance(each, dict) and "name" in each else str(each)).split(".")[-1] for each in schema
+    ]
+    return len(set(names)) < len(names) or any(map(has_namesakes, schema))
 
 
 @given(evolutions(), st.data())

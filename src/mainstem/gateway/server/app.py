@@ -148,7 +148,7 @@ def assemble(
     )
     app.state.streams = streams
     for router in routers:
-        app.include_router(router)
+        app.routes.extend(router.routes)  # one list: the framework would look through included routers twice
     install(app)
     # The last one added is the first that a request meets.
     app.add_middleware(TokenAuth, tokens=tokens, rules=rules_of(routers))

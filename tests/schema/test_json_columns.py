@@ -132,7 +132,7 @@ def test_the_compact_text_is_the_same_json(value: dict[str, Any], indent: int | 
         return
     decoded = decode(binary([data]), [])
     if decoded.verdicts[0] == GOOD:
-        [text] = compact_texts(binary([data]), decoded.verdicts).to_pylist()
+        [text] = compact_texts(decoded).to_pylist()
         assert text == json.dumps(json.loads(data), ensure_ascii=False, separators=(",", ":"))
 
 

@@ -6,6 +6,7 @@ which the caller sees to, so ``binary`` and ``string`` with their 32-bit offsets
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ SCHEMA = pa.schema(
 COLUMNS = frozenset(SCHEMA.names)
 
 
+@lru_cache(maxsize=64)
 def schema_of(columns: frozenset[str]) -> Any:
     """The Arrow schema of these columns, in the order of ``SCHEMA``. Raises InputError for one that does not exist."""
     if unknown := columns - COLUMNS:

@@ -61,6 +61,8 @@ class JsonColumns(NamedTuple):
     columns: list[Column]
     verdicts: Numbers
     cells: list[Cells]
+    values: Cells
+    """Where the values themselves lie, each an object or missing."""
 
     @property
     def all_good(self) -> bool:
@@ -84,15 +86,13 @@ def decode(values: pa.Array, fields: Sequence[JsonField]) -> JsonColumns:
     verdicts = found if verdicts is None else np.where(verdicts, verdicts, found)
     cells = [Cells(data, *each) for each in zip(firsts, lasts, kinds, strict=True)]
     columns = [_column(each, field) for each, field in zip(cells, fields, strict=True)]
-    return JsonColumns(columns, verdicts, cells)
+    objects = np.where(verdicts == native.GOOD, np.uint8(native.OBJECT), np.uint8(native.MISSING))
+    return JsonColumns(columns, verdicts, cells, Cells(data, starts, ends, objects))
 
 
-def compact_texts(values: pa.Array, verdicts: Numbers) -> pa.Array:
+def compact_texts(decoded: JsonColumns) -> pa.Array:
     """Each good value's JSON text without white space, numbers as they are written; null for the others."""
-    data, starts, ends, _ = _located(values)
-    good = verdicts == native.GOOD
-    kinds = np.where(good, np.uint8(native.OBJECT), np.uint8(native.MISSING))
-    return _texts(Cells(data, starts, ends, kinds))
+    return _texts(decoded.values)
 
 
 def reason(value: bytes, verdict: int) -> str:

@@ -80,7 +80,7 @@ class JsonReader:
         errors = self._errors(decoded, values) | _errors_in(arrow_batch, VALUE_ERROR)
         made: dict[str, pa.Array] = {}
         if self._text:
-            made["text"] = compact_texts(values, decoded.verdicts)
+            made["text"] = compact_texts(decoded)
         if self._columns:
             made["row"] = self._rows(decoded)
         if self._keyed:

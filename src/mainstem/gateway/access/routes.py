@@ -39,7 +39,7 @@ class DeclaredRoute(NamedTuple):
 
 
 class _DeclaredApiRoute(APIRoute):
-    """A route of the framework that reads texts of the path and models of the query by itself, if it takes no more."""
+    """A route of the framework that reads texts of the path and models of the query by itself, if those are all."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **options)

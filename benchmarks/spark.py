@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import subprocess
 import sys
 import tempfile
 import time
@@ -21,11 +22,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.spark_kafka import ensure_spark_kafka
+
 from benchmarks.brokers import ApacheKafka, BrokerUnderTest, Mainstem
 from benchmarks.report import Comparison, Goal
-from benchmarks.spark_data import FLIGHT_DDL, archive, fill, fill_avro_flights, fill_flights, through
-from benchmarks.spark_process import SparkProgram
+from benchmarks.spark_data import FLIGHT_DDL, Latencies, archive, fill, fill_avro_flights, fill_flights, through
+from benchmarks.spark_process import SparkProgram, end_process
 from mainstem.client.log import Log
+from mainstem.pipelines.deploy import deploy
+from mainstem.pipelines.load import load_app
 
 PEER = "spark-sql-kafka"
 _WHO = {"mainstem": "Mainstem", "kafka": PEER}
@@ -56,15 +61,17 @@ GOALS = (
     Goal("latency at 200/s: p50", _MS, 1.0, at_most=True),
     Goal("latency at 200/s: p99", _MS, 1.0, at_most=True),
     *(Goal(f"latency at 200/s, at least once: {part}", _MS, 0.9, at_most=True) for part in ("p50", "p99")),
+    *(Goal(f"latency at 200/s, an App's pipeline: {part}", _MS, 0.8, at_most=True) for part in ("p50", "p99")),
 )
 _CEILING_SHARE = 0.9
 """The part of the interface's rate that our source should reach."""
 SECTIONS = ("scan", "cold", "projection", "copy", "count", "avro", "latency", "lake")
 _EXACTLY, _AT_LEAST = "latency at 200/s: ", "latency at 200/s, at least once: "
+_PIPELINE = "latency at 200/s, an App's pipeline: "
 _STREAMS: tuple[tuple[str, str, dict[str, str], tuple[str, ...]], ...] = (
     ("Mainstem", "mainstem", {}, (_EXACTLY,)),
     ("Mainstem, at least once", "mainstem", {"deliveryGuarantee": "at_least_once"}, (_AT_LEAST,)),
-    (PEER, "kafka", {}, (_EXACTLY, _AT_LEAST)),
+    (PEER, "kafka", {}, (_EXACTLY, _AT_LEAST, _PIPELINE)),
 )
 """Streams whose latency is measured: name, connector, options of the sink, and where their figures count."""
 _PARTITIONS = 4
@@ -309,7 +316,51 @@ def _latencies(run: Run, log: BrokerUnderTest) -> list[str]:
                 phases[name] = ", ".join(f"{phase} {ms}" for phase, ms in stopped["phases"].items())
                 for prefix in prefixes if number >= 0 else ():
                     run.comparison.add(_WHO[connector], prefix, {"p50": took.p50, "p99": took.p99})
+            took = _through_a_pipeline(run, log, str(number + 1), seconds)
+            say(f"latency: an App's pipeline p50 {took.p50:.0f} ms, p99 {took.p99:.0f} ms of {took.records}")
+            if number >= 0:
+                run.comparison.add("Mainstem", _PIPELINE, {"p50": took.p50, "p99": took.p99})
     return [f"a micro-batch of {name}, median of its phases in ms: {text}" for name, text in phases.items()]
+
+
+_APP = """from mainstem import App
+
+app = App("latency")
+rows = app.topic({source!r}, "sent_ns BIGINT", key="sent_ns", partitions={partitions})
+
+
+@app.pipeline(rows, into=app.topic({derived!r}, "sent_ns BIGINT", key="sent_ns", partitions={partitions}))
+def copy(rows):
+    return rows
+"""
+
+
+def _through_a_pipeline(run: Run, log: BrokerUnderTest, number: str, seconds: float) -> Latencies:
+    """The same through the pipeline of an App, in its own process: typed rows, exactly once."""
+    source, derived, place = f"rows-{number}", f"copied-{number}", run.place / f"app-{number}"
+    place.mkdir()
+    program = place / "app.py"
+    program.write_text(_APP.format(source=source, derived=derived, partitions=_PARTITIONS))
+    with Log(log.bootstrap) as client:
+        deploy(load_app(program), client)
+    argv = ["-m", "mainstem.spark.process", "--app", str(program), "--bootstrap", log.bootstrap]
+    argv += ["--checkpoints", str(place), "--stop-with-parent"]
+    with (place / "output.log").open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, *argv],
+            env=ensure_spark_kafka().environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=output,
+        )
+    try:
+        assert process.stdout is not None
+        if not process.stdout.readline().startswith(b"ready"):
+            raise RuntimeError(f"the pipeline did not start; see {place / 'output.log'}")
+        form = b'{"sent_ns": %d}'
+        return through(log.bootstrap, source, derived, rate=200, warm_s=4.0, seconds=seconds, form=form)
+    finally:
+        end_process(process)
 
 
 def _machine(arguments: argparse.Namespace) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from pathlib import Path
@@ -29,6 +30,7 @@ KEYS = 10_000
 _BATCH_BYTES = 64 * 1024
 _ROWS = 20_000
 _TIMEOUT_S = 30.0
+_DIGITS = re.compile(rb"\d+")
 _FIRST_S_MAX = 180.0
 
 
@@ -130,11 +132,13 @@ def archive(bootstrap: str, topic: str, directory: str) -> None:
     store.close()
 
 
-def through(bootstrap: str, source: str, derived: str, *, rate: int, warm_s: float, seconds: float) -> Latencies:
+def through(
+    bootstrap: str, source: str, derived: str, *, rate: int, warm_s: float, seconds: float, form: bytes = b"%d"
+) -> Latencies:
     """Produce at ``rate`` into ``source`` while a stream copies to ``derived``, from which a consumer reads committed.
 
-    Each value holds when it was produced. The load begins when a first record has come through, and the records of its
-    first ``warm_s`` do not count.
+    Each value is ``form`` with the time when it was produced, in nanoseconds. The load begins when a first record has
+    come through, and the records of its first ``warm_s`` do not count.
     """
     consumer = Consumer(
         {
@@ -147,12 +151,12 @@ def through(bootstrap: str, source: str, derived: str, *, rate: int, warm_s: flo
         }
     )
     consumer.subscribe([derived])
-    _send(bootstrap, source, rate, 1)
+    _send(bootstrap, source, rate, 1, form)
     if not _taken(consumer, 1, _FIRST_S_MAX):
         consumer.close()
         raise RuntimeError(f"no record reached {derived} within {_FIRST_S_MAX:g} s")
     total = int(rate * (warm_s + seconds))
-    sender = threading.Thread(target=_send, args=(bootstrap, source, rate, total), daemon=True)
+    sender = threading.Thread(target=_send, args=(bootstrap, source, rate, total, form), daemon=True)
     sender.start()
     try:
         taken = sorted(_taken(consumer, total, warm_s + seconds + _TIMEOUT_S))
@@ -172,12 +176,12 @@ def _taken(consumer: Consumer, count: int, timeout_s: float) -> list[tuple[int, 
     while len(taken) < count and time.monotonic() < deadline_s:
         for message in consumer.consume(1000, 0.01):
             if message.error() is None:
-                now_ns, sent_ns = time.time_ns(), int(message.value() or b"0")
+                now_ns, sent_ns = time.time_ns(), int(_DIGITS.findall(message.value() or b"0")[0])
                 taken.append((sent_ns, (now_ns - sent_ns) / 1e6))
     return taken
 
 
-def _send(bootstrap: str, topic: str, rate: int, total: int) -> None:
+def _send(bootstrap: str, topic: str, rate: int, total: int, form: bytes) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
     begin_s = time.monotonic()
     for number in range(total):
@@ -185,5 +189,5 @@ def _send(bootstrap: str, topic: str, rate: int, total: int) -> None:
         if wait_s > 0:
             producer.poll(0)
             time.sleep(wait_s)
-        producer.produce(topic, str(time.time_ns()).encode(), key=b"key-%04d" % (number % 100))
+        producer.produce(topic, form % time.time_ns(), key=b"key-%04d" % (number % 100))
     producer.flush(_TIMEOUT_S)

@@ -79,16 +79,8 @@ class SparkProgram:
         return Used(java, python)
 
     def close(self) -> None:
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        try:
-            self._process.wait(_STOP_S_MAX)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(20)
+        end_process(self._process)
         self._selector.close()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
         self._said.close()
 
     def _answer(self, timeout_s: float) -> dict[str, Any]:
@@ -100,6 +92,19 @@ class SparkProgram:
             raise RuntimeError(f"the Spark program failed: {self._said.read()[-3000:].decode(errors='replace')}")
         answer: dict[str, Any] = json.loads(line)
         return answer
+
+
+def end_process(process: subprocess.Popen[bytes]) -> None:
+    """Close the standard input of a process that then ends, and kill it where it does not."""
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        process.wait(_STOP_S_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(20)
+    if process.stdout is not None:
+        process.stdout.close()
 
 
 def _parents() -> dict[int, int]:

@@ -26,6 +26,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from mainstem.client.log import Log
 from mainstem.errors import ConfigError, MainstemError, ProducerFencedError
@@ -50,6 +51,10 @@ from mainstem.spark.tasks import dead_letters
 if TYPE_CHECKING:
     from mainstem.encodings.key_encoder import KeyEncoder
     from mainstem.encodings.value_encoder import ValueEncoder
+
+
+# As text it would be parsed by the JVM for each micro-batch.
+_REPORT = StructType([StructField("report", BinaryType())])
 
 
 class PipelineQuery(Query):
@@ -122,9 +127,7 @@ class PipelineQuery(Query):
         self._has_tasks = True
         if any("." in name or "`" in name for name in frame.columns):  # mapInArrow refuses such names
             frame = frame.toDF(*map(str, range(len(frame.columns))))
-        reports: list[Prepared] = [
-            pickle.loads(row.report) for row in frame.mapInArrow(task, "report BINARY").collect()
-        ]
+        reports: list[Prepared] = [pickle.loads(row.report) for row in frame.mapInArrow(task, _REPORT).collect()]
         self._has_tasks = False
         offsets = read_offsets(place.checkpoint, batch_id)
         decided = decide_and_finish(self._run, batch_id, reports, offsets, place.on_step)

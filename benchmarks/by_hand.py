@@ -231,6 +231,8 @@ class Follower:
             if first is None:
                 continue
             messages = [each for each in (first, *self._consumer.consume(BATCH, 0)) if each.error() is None]
+            if not messages:
+                continue
             self._sink.write(self._sink.prepare(_keyed(messages)))
             with self._moved:
                 self._written.update({message.partition(): message.offset() + 1 for message in messages})

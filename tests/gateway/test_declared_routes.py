@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 import httpx
 import pytest
-from fastapi import APIRouter, FastAPI, Query, Request
+from fastapi import APIRouter, Cookie, FastAPI, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
@@ -66,6 +66,10 @@ def _app(router: type[APIRouter]) -> FastAPI:
     async def typed(number: int, word: Word, _: Annotated[NoQuery, Query()], last: LastEventId = "") -> Response:
         return _answer(number=number, word=word, last=last)
 
+    @routes.declare("GET", "/things/{thing}/other", "Other", OPEN, OBJECT)
+    def other(thing: str, number: int = 1, color: Annotated[str, Cookie()] = "red") -> Response:
+        return _answer(thing=thing, number=number, color=color)
+
     @routes.declare("GET", "/things/{rest:path}", "The rest", OPEN, OBJECT)
     async def others(rest: str, _: Annotated[NoQuery, Query()]) -> Response:
         return _answer(rest=rest)
@@ -96,6 +100,7 @@ _REQUESTS: Final = (
         ("GET", f"/things/a/many?{query}")
         for query in ("", "words=a", "words=a&words=b", "words=a&words=b&words=c", "x=1")
     ),
+    *(("GET", f"/things/a/other?{query}") for query in ("", "number=2", "number=x")),
     ("POST", "/things/1/stop"),
     ("POST", "/things/x/stop"),
     ("POST", "/things/1/go"),

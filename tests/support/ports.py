@@ -1,7 +1,7 @@
 """Ports for processes that a test starts, kills and starts again at the same address.
 
 Between the call and the moment when the server listens, nobody else may get the same port. So each of pytest's workers
-draws from a part of the range that is its own, and draws none twice.
+draws from one of eight parts of the range, and none of its newest thousand again.
 """
 
 from __future__ import annotations

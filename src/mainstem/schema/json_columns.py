@@ -61,8 +61,8 @@ class JsonColumns(NamedTuple):
     columns: list[Column]
     verdicts: Numbers
     cells: list[Cells]
-    values: Cells
-    """Where the values themselves lie, each an object or missing."""
+    places: tuple[Numbers, Numbers, Numbers]
+    """All bytes, where each value begins, and where it ends."""
 
     @property
     def all_good(self) -> bool:
@@ -86,13 +86,13 @@ def decode(values: pa.Array, fields: Sequence[JsonField]) -> JsonColumns:
     verdicts = found if verdicts is None else np.where(verdicts, verdicts, found)
     cells = [Cells(data, *each) for each in zip(firsts, lasts, kinds, strict=True)]
     columns = [_column(each, field) for each, field in zip(cells, fields, strict=True)]
-    objects = np.where(verdicts == native.GOOD, np.uint8(native.OBJECT), np.uint8(native.MISSING))
-    return JsonColumns(columns, verdicts, cells, Cells(data, starts, ends, objects))
+    return JsonColumns(columns, verdicts, cells, (data, starts, ends))
 
 
 def compact_texts(decoded: JsonColumns) -> pa.Array:
     """Each good value's JSON text without white space, numbers as they are written; null for the others."""
-    return _texts(decoded.values)
+    kinds = np.where(decoded.verdicts == native.GOOD, np.uint8(native.OBJECT), np.uint8(native.MISSING))
+    return _texts(Cells(*decoded.places, kinds))
 
 
 def reason(value: bytes, verdict: int) -> str:

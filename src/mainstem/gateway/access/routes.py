@@ -11,6 +11,7 @@ models and the same errors.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping
+from inspect import signature
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
@@ -56,10 +57,11 @@ class _DeclaredApiRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         known = self.dependant
         models: dict[str, Any] = {each.name: each.field_info.annotation for each in known.query_params}
-        types = [field.annotation for model in models.values() for field in model.model_fields.values()]
         of_path = [each.field_info for each in known.path_params]
         has_texts = all(each.annotation is str and not each.metadata for each in of_path)
-        if known.header_params or not has_texts or not all(map(_is_of_one_value, types)):
+        read = {*(each.name for each in known.path_params), *models, known.request_param_name} - {None}
+        is_all = read == signature(self.endpoint).parameters.keys() and len(models) <= 1
+        if not (is_all and has_texts and all(map(_has_single_values, models.values()))):
             return super().get_route_handler()
         call: Callable[..., Awaitable[Response]] = self.endpoint
 
@@ -72,6 +74,13 @@ class _DeclaredApiRoute(APIRoute):
             return await call(**values)
 
         return handle
+
+
+def _has_single_values(model: Any) -> bool:
+    """Whether a query parameter is a model whose fields have one value each."""
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        return False
+    return all(_is_of_one_value(field.annotation) for field in model.model_fields.values())
 
 
 def _is_of_one_value(annotation: Any) -> bool:

@@ -10,17 +10,19 @@ A micro-batch, step by step (the numbers are in the code):
    it was decided, its tasks write nothing.
 
 A Python data source cannot write rows that change (mode ``update``); ``foreachBatch`` can. So all pipelines use it. It
-also saves two planner processes for each micro-batch. ``write`` runs in the query's own thread, everything else in the
-runner's thread.
+also saves two planner processes for each micro-batch. Step 2 is a part of the streaming query: Spark gets its function
+once, and ``foreachBatch`` only collects the tasks' reports. ``write`` runs in the query's own thread, everything else
+in the runner's thread.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -33,7 +35,7 @@ from mainstem.errors import ConfigError, MainstemError, ProducerFencedError
 from mainstem.pipelines.definitions import Pipeline, Topic
 from mainstem.schema.types import TopicSchema
 from mainstem.spark.checkpoints.checkpoint import query_id, read_offsets
-from mainstem.spark.options.options import WriteOptions
+from mainstem.spark.options.options import LogOptions, WriteOptions
 from mainstem.spark.queries.pipeline_checks import call, check_mode, schemas_of
 from mainstem.spark.queries.query import Query, QueryPlace, input_frames
 from mainstem.spark.schemas import for_writing
@@ -53,8 +55,8 @@ if TYPE_CHECKING:
     from mainstem.encodings.value_encoder import ValueEncoder
 
 
-# As text it would be parsed by the JVM for each micro-batch.
-_REPORT = StructType([StructField("report", BinaryType())])
+_MICRO_BATCH: Final = "mainstem.microBatch"
+_REPORT: Final = StructType([StructField("report", BinaryType())])
 
 
 class PipelineQuery(Query):
@@ -108,6 +110,13 @@ class PipelineQuery(Query):
         columns = TopicSchema(tuple(map(self.schemas[topic.name].column, topic.key)))
         return key_encoder_of(self._log, topic.schema_topic, columns, topic.key_encoding)
 
+    def _streamed(self) -> DataFrame:
+        """The tasks' reports. To read them is step 2."""
+        names = self._frame.columns
+        renamed = any("." in name or "`" in name for name in names)  # mapInArrow refuses such names
+        frame = self._frame.toDF(*map(str, range(len(names)))) if renamed else self._frame
+        return frame.mapInArrow(functools.partial(self._task, outputs=self._outputs, names=names), _REPORT)
+
     def write(self, frame: DataFrame, batch_id: int) -> None:
         """Steps 2, 3 and 4 of a micro-batch. The sink's run begins with the query's first one."""
         try:
@@ -121,13 +130,9 @@ class PipelineQuery(Query):
         if self._run is None:
             _refuse_speculation(frame.sparkSession)
             self._run = begin_run(place.log, query_id(place.checkpoint))
-        task = functools.partial(
-            self._task, outputs=self._outputs, names=frame.columns, run=self._run, batch_id=batch_id
-        )
+        _tell_tasks(frame.sparkSession, self._run, batch_id)
         self._has_tasks = True
-        if any("." in name or "`" in name for name in frame.columns):  # mapInArrow refuses such names
-            frame = frame.toDF(*map(str, range(len(frame.columns))))
-        reports: list[Prepared] = [pickle.loads(row.report) for row in frame.mapInArrow(task, _REPORT).collect()]
+        reports: list[Prepared] = [pickle.loads(row.report) for row in frame.collect()]
         self._has_tasks = False
         offsets = read_offsets(place.checkpoint, batch_id)
         decided = decide_and_finish(self._run, batch_id, reports, offsets, place.on_step)
@@ -156,8 +161,6 @@ def append_rows(
     options: WriteOptions,
     outputs: tuple[Output, ...],
     names: Sequence[str],
-    run: SinkRun,
-    batch_id: int,
     on_step: StepObserver,
 ) -> Iterator[pa.RecordBatch]:
     """Step 2, in a task: append the rows. Yields one row, the pickled ``Prepared``.
@@ -166,6 +169,7 @@ def append_rows(
     """
     context = TaskContext.get()
     assert context is not None
+    run, batch_id = _told(context, options.log)
     task, attempt = context.partitionId(), context.attemptNumber()
     with prepare(run, batch_id, task, options, on_step, attempt=attempt) as preparing:
         for arrow_batch in batches:
@@ -174,6 +178,18 @@ def append_rows(
                     preparing.out.append(topic, rows)
     report = pickle.dumps(preparing.prepared)
     yield pa.RecordBatch.from_arrays([pa.array([report], pa.binary())], names=["report"])
+
+
+def _tell_tasks(spark: SparkSession, run: SinkRun, batch_id: int) -> None:
+    """Send tasks their micro-batch. It holds no secret of the log, since Spark's event log shows local properties."""
+    said = {"sinkId": run.sink_id, "decided": run.decided, "timeoutMs": run.timeout_ms, "microBatch": batch_id}
+    spark.sparkContext.setLocalProperty(_MICRO_BATCH, json.dumps(said))
+
+
+def _told(context: TaskContext, log: LogOptions) -> tuple[SinkRun, int]:
+    """The run and the micro-batch of a task."""
+    said = json.loads(context.getLocalProperty(_MICRO_BATCH) or "")
+    return SinkRun(log, said["sinkId"], decided=said["decided"], timeout_ms=said["timeoutMs"]), said["microBatch"]
 
 
 def _refuse_speculation(spark: SparkSession) -> None:

@@ -69,7 +69,7 @@ class Query(ABC):
             self._progress.start(self._log.beginning(*self._streams))
         self._watermarks.begin()
         nulled_values.begin(self._place.checkpoint, self._streams)
-        writer = self._frame.writeStream.foreachBatch(self._write_and_advance).outputMode(self.pipeline.mode)
+        writer = self._streamed().writeStream.foreachBatch(self._write_and_advance).outputMode(self.pipeline.mode)
         writer = writer.option("checkpointLocation", self._place.checkpoint).queryName(self.pipeline.name)
         return writer.trigger(availableNow=True).start() if once else writer.start()
 
@@ -80,13 +80,17 @@ class Query(ABC):
 
     @property
     def frame(self) -> DataFrame:
-        """The DataFrame that the query runs."""
+        """The DataFrame that the pipeline defines."""
         return self._frame
 
     @property
     def checkpoint(self) -> str:
         """The directory of the query's checkpoint."""
         return self._place.checkpoint
+
+    def _streamed(self) -> DataFrame:
+        """The DataFrame whose micro-batches ``write`` gets."""
+        return self._frame
 
     @abstractmethod
     def write(self, frame: DataFrame, batch_id: int) -> None:

@@ -40,7 +40,7 @@ class BrokerUnderTest(Protocol):
     def pid(self) -> int: ...
 
 
-class _Process:
+class Process:
     """What both share: a child process, its port and its directory."""
 
     name = ""
@@ -93,7 +93,7 @@ class _Process:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-class Mainstem(_Process):
+class Mainstem(Process):
     """The log process alone."""
 
     name = "Mainstem"
@@ -112,7 +112,7 @@ class MainstemServe(Mainstem):
         return [sys.executable, "-m", "mainstem.cli.start", "serve", "--no-http", *where]
 
 
-class ApacheKafka(_Process):
+class ApacheKafka(Process):
     """One node with both roles, formatted at creation: that is not part of its start."""
 
     name = "Apache Kafka"

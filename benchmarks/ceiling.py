@@ -1,4 +1,8 @@
-"""A Spark data source that decodes nothing: the same Arrow batches again and again. No Python source can be faster."""
+"""A Spark data source and sink that do nothing of their own: no Python source or sink can be faster.
+
+A scan gives the same Arrow batches again and again. A stream has a record in each partition for each micro-batch, and
+its writer throws the rows away.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -27,6 +38,12 @@ class CeilingSource(DataSource):
 
     def schema(self) -> str:
         return record_ddl(COLUMNS)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        return _StreamReader(schema, int(self.options["partitions"]))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        return _StreamWriter()
 
     def reader(self, schema: StructType) -> DataSourceReader:
         wanted = ("records", "recordBytes", "partitions", "batchBytes")
@@ -58,6 +75,33 @@ class _Reader(DataSourceReader):
             count = min(left, batch.num_rows)
             yield batch.slice(0, count)
             left -= count
+
+
+class _StreamReader(DataSourceStreamReader):
+    def __init__(self, schema: StructType, partitions: int) -> None:
+        self._schema = schema
+        self._partitions = partitions
+        self._next = 0
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        return {"record": 0}
+
+    def latestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        self._next += 1
+        return {"record": self._next}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        return [_Part(number) for number in range(self._partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        yield _batch(self._schema, 1, 100)
+
+
+class _StreamWriter(DataSourceStreamWriter):
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        for _ in iterator:
+            pass
+        return WriterCommitMessage()
 
 
 def _batch(schema: StructType, count: int, record_bytes: int) -> pa.RecordBatch:

@@ -3,7 +3,8 @@
 Both brokers run side by side on this machine and are measured in turn, so that what disturbs one round disturbs both;
 a first round that warms them up is not counted. Mainstem syncs every acknowledged record to the disk, Kafka leaves that
 to the page cache: the comparison is between what each does by default. Rates are those of a load generator in C
-(``benchmarks.load``); latencies go through the Python client, one record at a time.
+(``benchmarks.load``); latencies go through the Python client, one record at a time. A second table has Mainstem beside
+a loop that does only what cannot be left out (``benchmarks.bare_log``): what Python leaves room for.
 Exit code 0 whatever was met: a benchmark informs, it does not judge.
 """
 
@@ -19,6 +20,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import measures
+from benchmarks.bare_log import BareLog
 from benchmarks.brokers import ApacheKafka, BrokerUnderTest, Mainstem, MainstemServe
 from benchmarks.load import LoadGenerator
 from benchmarks.report import Comparison, Goal
@@ -43,6 +45,19 @@ GOALS = (
     Goal("serve: start", "s of mainstem serve to the first acknowledged record", 0.15, at_most=True),
     Goal("resident", "MB after the load", 0.2, at_most=True),
 )
+LIMITS = tuple(
+    Goal(figure, unit, 1.15, at_most=True)
+    for figure, unit in (
+        ("one at a time: p50", "ms end to end"),
+        ("one at a time, flush=os: p50", "ms end to end"),
+        ("one request: produce CPU", "µs of the broker"),
+        ("one request: fetch CPU", "µs of the broker"),
+        ("100 B: produce CPU", "µs of the broker a record"),
+        ("1 kB: produce CPU", "µs of the broker a record"),
+        ("100 B: consume CPU", "µs of the broker a record"),
+        ("1 kB: consume CPU", "µs of the broker a record"),
+    )
+)
 Make = Callable[[Path], BrokerUnderTest]
 _LATENCIES = 2_000
 _SYNC_SHARE = 0.75
@@ -65,9 +80,10 @@ def main(argv: list[str] | None = None) -> int:
             disk_mb_s = _loads(place, comparison, arguments, parts)
         recovered = _recoveries(place, arguments) if "recovery" in parts else None
     sys.stdout.write(f"{_machine()}; {arguments.rounds} rounds, alternating; medians (least–greatest)\n\n")
-    sys.stdout.write((comparison.to_json() if arguments.json else comparison.to_text()) + "\n")
+    for table in (comparison, comparison.beside(LIMITS, BareLog.name)):
+        sys.stdout.write((table.to_json() if arguments.json else table.to_text()) + "\n\n")
     if disk_mb_s:
-        sys.stdout.write(f"\nthe disk takes {median(disk_mb_s):.0f} MB/s in writes of 1 MB with a sync after each\n")
+        sys.stdout.write(f"the disk takes {median(disk_mb_s):.0f} MB/s in writes of 1 MB with a sync after each\n")
     if recovered is not None:
         sys.stdout.write(f"\n{recovered}\n")
     return 0
@@ -92,14 +108,16 @@ def _loads(place: Path, comparison: Comparison, arguments: argparse.Namespace, p
     """Measure what needs running brokers; what the disk takes in synced writes, in MB/s, once a round."""
     disk_mb_s: list[float] = []
     generator = LoadGenerator(place)
-    brokers: list[BrokerUnderTest] = [Mainstem(place / "mainstem"), ApacheKafka(place / "kafka")]
+    unsynced_bare = BareLog(place / "bare-unsynced", syncs=False)
+    compared: list[BrokerUnderTest] = [Mainstem(place / "mainstem"), ApacheKafka(place / "kafka")]
+    brokers = [*compared, BareLog(place / "bare", syncs=True), unsynced_bare]
     try:
         for broker in brokers:
             broker.start()
         for number in range(arguments.rounds + 1):
             if "rates" in parts:
                 disk_mb_s.append(measures.synced_mb_s(place))
-            for broker in brokers if "rates" in parts else ():
+            for broker in brokers[:-1] if "rates" in parts else ():
                 for record_bytes, prefix in ((100, "100 B: "), (1_000, "1 kB: ")):
                     records = arguments.bytes // record_bytes
                     figures = measures.rates(broker, generator, record_bytes, records)
@@ -111,11 +129,12 @@ def _loads(place: Path, comparison: Comparison, arguments: argparse.Namespace, p
             if "latency" in parts:
                 sync_ms = measures.sync_ms(place)
                 for broker in brokers:
-                    own_ms = 0.0 if broker.name == Mainstem.name else _SYNC_SHARE * sync_ms
+                    own_ms = _SYNC_SHARE * sync_ms if broker.name == ApacheKafka.name else 0.0
                     for prefix, figures in measures.small_requests(broker, _LATENCIES, own_ms).items():
-                        _note(comparison, broker, prefix, figures, counts=number > 0)
+                        if broker in compared or ("flush=os" in prefix) == (broker is unsynced_bare):
+                            _note(comparison, broker, prefix, figures, counts=number > 0)
         if "memory" in parts:
-            for broker in brokers:
+            for broker in compared:
                 comparison.add(broker.name, "", measures.memory(broker, arguments.memory_gb))
     finally:
         for broker in brokers:
@@ -163,7 +182,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--memory-gb", type=float, default=2.0, help="how much goes through before memory is looked at")
     parser.add_argument("--recovery-gb", type=float, default=10.0, help="how much is stored when the log is killed")
     parser.add_argument("--directory", help="where the brokers keep their files; a new directory in it")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
+    parser.add_argument("--json", action="store_true", help="a JSON object instead of each table")
     return parser
 
 

@@ -71,6 +71,12 @@ class Comparison:
         self._load = machine_load() if load is None else load
         self._values: dict[tuple[str, str], list[float]] = {}
 
+    def beside(self, goals: Sequence[Goal], peer: str) -> Comparison:
+        """The same figures beside another peer."""
+        other = Comparison(goals, peer, self._load)
+        other._values = self._values
+        return other
+
     def add(self, who: str, prefix: str, figures: Mapping[str, float]) -> None:
         for name, value in figures.items():
             self._values.setdefault((who, f"{prefix}{name}"), []).append(value)

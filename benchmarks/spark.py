@@ -74,6 +74,8 @@ _STREAMS: tuple[tuple[str, str, dict[str, str], tuple[str, ...]], ...] = (
     (PEER, "kafka", {}, (_EXACTLY, _AT_LEAST, _PIPELINE)),
 )
 """Streams whose latency is measured: name, connector, options of the sink, and where their figures count."""
+_IDLE_STREAMS = {"Spark alone": "sink", "Spark alone, with foreachBatch": "foreachBatch"}
+"""Streams whose source and sink do nothing: the least that a micro-batch of a stream and of a pipeline takes."""
 _PARTITIONS = 4
 _WARMING_ROUNDS = 2
 _SIZES = (("100 B", 100, 1.0), ("1 kB", 1_000, 0.2))
@@ -316,6 +318,10 @@ def _latencies(run: Run, log: BrokerUnderTest) -> list[str]:
                 phases[name] = ", ".join(f"{phase} {ms}" for phase, ms in stopped["phases"].items())
                 for prefix in prefixes if number >= 0 else ():
                     run.comparison.add(_WHO[connector], prefix, {"p50": took.p50, "p99": took.p99})
+            for name, how in _IDLE_STREAMS.items():
+                checkpoint = str(run.place / f"idle-{how}-{number}")
+                idle = program.order("idle_stream", how=how, checkpoint=checkpoint, runs_s=seconds / 2)
+                phases[name] = ", ".join(f"{phase} {ms}" for phase, ms in idle["phases"].items())
             took = _through_a_pipeline(run, log, str(number + 1), seconds)
             say(f"latency: an App's pipeline p50 {took.p50:.0f} ms, p99 {took.p99:.0f} ms of {took.records}")
             if number >= 0:

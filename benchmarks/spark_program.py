@@ -13,9 +13,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.avro.functions import from_avro, to_avro
@@ -138,6 +139,20 @@ class Program:
         frame.write.format("noop").mode("overwrite").save()
         return {}
 
+    def idle_stream(self, order: Order) -> Answer:
+        """A stream whose source and sink do nothing, for ``runs_s``; answers as ``stop`` does.
+
+        ``how``: ``sink``, or ``foreachBatch`` for a function in tasks whose rows the driver collects, as in pipelines.
+        """
+        frame = self._spark.readStream.format("ceiling").option("partitions", "1").load()
+        if order["how"] == "sink":
+            writer: Any = frame.writeStream.format("ceiling")
+        else:
+            writer = frame.mapInArrow(_counted, "rows BIGINT").writeStream.foreachBatch(_collect)
+        self._running = writer.option("checkpointLocation", order["checkpoint"]).start()
+        self._running.awaitTermination(order["runs_s"])
+        return self.stop(order)
+
     def copy(self, order: Order) -> Answer:
         """A stream from topic to topic, of all that is there."""
         frame = self._stream(order).select("key", "value")
@@ -180,6 +195,14 @@ class Program:
         if (error := query.exception()) is not None:
             raise error
         return {"batches": len(query.recentProgress)}
+
+
+def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pydict({"rows": [sum(batch.num_rows for batch in batches)]})
+
+
+def _collect(frame: DataFrame, _: int) -> None:
+    frame.collect()
 
 
 def main() -> None:

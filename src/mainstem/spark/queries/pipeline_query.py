@@ -28,7 +28,6 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import BinaryType, StructField, StructType
 
 from mainstem.client.log import Log
 from mainstem.errors import ConfigError, MainstemError, ProducerFencedError
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
 
 
 _MICRO_BATCH: Final = "mainstem.microBatch"
-_REPORT: Final = StructType([StructField("report", BinaryType())])
+_REPORT: Final = "report BINARY"
 
 
 class PipelineQuery(Query):
@@ -188,7 +187,9 @@ def _tell_tasks(spark: SparkSession, run: SinkRun, batch_id: int) -> None:
 
 def _told(context: TaskContext, log: LogOptions) -> tuple[SinkRun, int]:
     """The run and the micro-batch of a task."""
-    said = json.loads(context.getLocalProperty(_MICRO_BATCH) or "")
+    text = context.getLocalProperty(_MICRO_BATCH)
+    assert text is not None, "the driver sets it before its job"
+    said = json.loads(text)
     return SinkRun(log, said["sinkId"], decided=said["decided"], timeout_ms=said["timeoutMs"]), said["microBatch"]
 
 

@@ -47,6 +47,28 @@ def test_a_class_archive_is_used_when_it_is_there(tmp_path: Path, monkeypatch: p
     assert f"-XX:SharedArchiveFile={path}" in class_archive.java_options(java)
 
 
+def test_a_new_class_archive_takes_the_place_of_those_not_used_lately(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(class_archive, "_train", lambda _, made: made.write_bytes(b"an archive"))
+    cache = tmp_path / "mainstem"
+    (cache / "mainstem-archive-killed").mkdir(parents=True)
+    os.utime(cache / "mainstem-archive-killed", (0, 0))
+    (cache / "mainstem-archive-running").mkdir()
+    javas = [Java(Path(f"/java{number}"), "17.0.1") for number in range(6)]
+    for age, java in enumerate(reversed(javas[:5])):
+        class_archive.archive_path(java).touch()
+        os.utime(class_archive.archive_path(java), (1000 - age, 1000 - age))
+    assert class_archive.java_options(javas[0])  # the oldest one is used now
+
+    monkeypatch.setattr(class_archive, "find_java", lambda: javas[5])
+    class_archive.build()
+
+    kept = {class_archive.archive_path(javas[number]) for number in (0, 3, 4, 5)}
+    assert set(cache.iterdir()) == kept | {cache / "mainstem-archive-running"}
+
+
 def test_another_java_has_another_class_archive() -> None:
     paths = {class_archive.archive_path(Java(Path("/java"), version)) for version in ("17.0.1", "21.0.1")}
     assert len(paths) == 2

@@ -5,16 +5,20 @@ small App through a log of its own once; sessions on one machine use it when it 
 Spark, at one place, on one Java: another has another file. A JVM to which the file does not fit goes on without it.
 No JVM looks for damage in the middle of the file, so the file gets its name only when its bytes are durable.
 
-It takes about 40 seconds and 180 MB, and halves the time until the first micro-batch.
+It takes about 40 seconds and 180 MB, and halves the time until the first micro-batch. Each virtual environment has an
+archive of its own: the cache directory keeps those that sessions used last, and a new one takes the place of the rest.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from mainstem.durable_files import put_in_place
@@ -23,6 +27,9 @@ from mainstem.spark.startup.java import Java, find_java
 
 _BUILD_TIMEOUT_S = 300
 _BROKER_TIMEOUT_S = 30
+_KEPT = 4
+_ABANDONED_AFTER_S = 3600
+"""A build takes minutes at most: a directory of this age belongs to one that was killed."""
 _BUILDING = "MAINSTEM_BUILDING_CLASS_ARCHIVE"
 """The environment variable by which the training's process knows where to write the archive."""
 _QUIET = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
@@ -60,7 +67,11 @@ def java_options(java: Java) -> list[str]:
     if building:
         return [f"-XX:ArchiveClassesAtExit={building}", *_QUIET[1:]]
     path = archive_path(java)
-    return [f"-XX:SharedArchiveFile={path}", *_QUIET] if path.is_file() else []
+    if not path.is_file():
+        return []
+    with suppress(OSError):  # a cache that only root writes, as in a container's image: nothing is removed there
+        os.utime(path)  # a file's time is when it was last used: `build` goes by it
+    return [f"-XX:SharedArchiveFile={path}", *_QUIET]
 
 
 def build() -> Path:
@@ -69,6 +80,8 @@ def build() -> Path:
     if path.is_file():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileNotFoundError):  # another build removes them, too
+        _remove_unused(path.parent)
     with tempfile.TemporaryDirectory(prefix="mainstem-archive-", dir=path.parent) as directory:
         made = Path(directory) / path.name
         _train(Path(directory), made)
@@ -76,6 +89,16 @@ def build() -> Path:
             raise MachineError(f"Java did not write the class archive {made}")
         put_in_place(made, path)
     return path
+
+
+def _remove_unused(cache: Path) -> None:
+    """Leave room for one more archive beside those used last. A JVM that runs keeps what it has mapped."""
+    last_used = {path: path.stat().st_mtime for path in cache.glob("spark-*-java-*.jsa")}
+    for path in sorted(last_used, key=last_used.__getitem__, reverse=True)[_KEPT - 1 :]:
+        path.unlink(missing_ok=True)
+    for directory in cache.glob("mainstem-archive-*"):
+        if time.time() - directory.stat().st_mtime > _ABANDONED_AFTER_S:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _train(directory: Path, made: Path) -> None:

@@ -74,7 +74,11 @@ _STREAMS: tuple[tuple[str, str, dict[str, str], tuple[str, ...]], ...] = (
     (PEER, "kafka", {}, (_EXACTLY, _AT_LEAST, _PIPELINE)),
 )
 """Streams whose latency is measured: name, connector, options of the sink, and where their figures count."""
-_IDLE_STREAMS = {"Spark alone": "sink", "Spark alone, with foreachBatch": "foreachBatch"}
+_IDLE_STREAMS = {
+    "Spark alone": "sink",
+    "Spark alone, with foreachBatch": "foreachBatch",
+    "Spark alone, as a pipeline runs": "pipeline",
+}
 """Streams whose source and sink do nothing: the least that a micro-batch of a stream and of a pipeline takes."""
 _PARTITIONS = 4
 _WARMING_ROUNDS = 2

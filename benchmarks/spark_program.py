@@ -23,6 +23,8 @@ from pyspark.sql.avro.functions import from_avro, to_avro
 from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.ceiling import COLUMNS, CeilingSource
+from mainstem.spark.queries import task_exchange
+from mainstem.spark.sink.sink_run import Prepared
 
 Order = dict[str, Any]
 Answer = dict[str, Any]
@@ -142,13 +144,17 @@ class Program:
     def idle_stream(self, order: Order) -> Answer:
         """A stream whose source and sink do nothing, for ``runs_s``; answers as ``stop`` does.
 
-        ``how``: ``sink``, or ``foreachBatch`` for a function in tasks whose rows the driver collects, as in pipelines.
+        ``how``: ``sink``, or ``foreachBatch`` for a function in tasks whose rows the driver collects by PySpark, or
+        ``pipeline`` where it collects them as pipelines do.
         """
         frame = self._spark.readStream.format("ceiling").option("partitions", "1").load()
         if order["how"] == "sink":
             writer: Any = frame.writeStream.format("ceiling")
-        else:
+        elif order["how"] == "foreachBatch":
             writer = frame.mapInArrow(_counted, "rows BIGINT").writeStream.foreachBatch(_collect)
+        else:
+            writer = frame.mapInArrow(_reported, task_exchange.REPORT).writeStream
+            task_exchange.for_each_batch(self._spark, writer, lambda dataset, _: task_exchange.collect(dataset))
         self._running = writer.option("checkpointLocation", order["checkpoint"]).start()
         self._running.awaitTermination(order["runs_s"])
         return self.stop(order)
@@ -199,6 +205,10 @@ class Program:
 
 def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pydict({"rows": [sum(batch.num_rows for batch in batches)]})
+
+
+def _reported(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield task_exchange.report(Prepared(records=sum(batch.num_rows for batch in batches)))
 
 
 def _collect(frame: DataFrame, _: int) -> None:

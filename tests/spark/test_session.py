@@ -120,6 +120,9 @@ def test_another_python_of_a_running_session_is_kept(
     register(spark)
     assert spark.sparkContext.pythonExec == str(other)
 
+    monkeypatch.undo()
+    register(spark)  # the session is shared: the format's workers must not need this test's file
+
 
 @pytest.mark.spark
 def test_the_format_needs_no_registration(spark: SparkSession) -> None:

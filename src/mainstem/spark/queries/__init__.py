@@ -2,6 +2,7 @@
 
 * ``query``: what all queries share: inputs, checkpoint, start, progress
 * ``pipeline_query``: a pipeline with outputs
+* ``task_exchange``: what a pipeline's driver and its tasks send each other
 * ``batch_function``: a pipeline with ``foreach_batch``
 * ``batch_traces``: OpenTelemetry's span of each micro-batch
 * ``query_keeper``: starts a query again after a failure

@@ -18,11 +18,9 @@ in the runner's thread.
 from __future__ import annotations
 
 import functools
-import json
-import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -34,12 +32,20 @@ from mainstem.errors import ConfigError, MainstemError, ProducerFencedError
 from mainstem.pipelines.definitions import Pipeline, Topic
 from mainstem.schema.types import TopicSchema
 from mainstem.spark.checkpoints.checkpoint import query_id, read_offsets
-from mainstem.spark.options.options import LogOptions, WriteOptions
+from mainstem.spark.options.options import WriteOptions
 from mainstem.spark.queries.pipeline_checks import call, check_mode, schemas_of
 from mainstem.spark.queries.query import Query, QueryPlace, input_frames
+from mainstem.spark.queries.task_exchange import (
+    REPORT,
+    collect,
+    for_each_batch,
+    micro_batch_of,
+    report,
+    set_micro_batch,
+)
 from mainstem.spark.schemas import for_writing
 from mainstem.spark.sink.outputs import Output, combined, records_of
-from mainstem.spark.sink.sink_run import Prepared, SinkRun, StepObserver
+from mainstem.spark.sink.sink_run import SinkRun, StepObserver
 from mainstem.spark.sink.transactions import (
     KILLED_AFTER_S,
     begin_run,
@@ -50,12 +56,10 @@ from mainstem.spark.sink.transactions import (
 from mainstem.spark.tasks import dead_letters
 
 if TYPE_CHECKING:
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
     from mainstem.encodings.key_encoder import KeyEncoder
     from mainstem.encodings.value_encoder import ValueEncoder
-
-
-_MICRO_BATCH: Final = "mainstem.microBatch"
-_REPORT: Final = "report BINARY"
 
 
 class PipelineQuery(Query):
@@ -114,24 +118,27 @@ class PipelineQuery(Query):
         names = self._frame.columns
         renamed = any("." in name or "`" in name for name in names)  # mapInArrow refuses such names
         frame = self._frame.toDF(*map(str, range(len(names)))) if renamed else self._frame
-        return frame.mapInArrow(functools.partial(self._task, outputs=self._outputs, names=names), _REPORT)
+        return frame.mapInArrow(functools.partial(self._task, outputs=self._outputs, names=names), REPORT)
 
-    def write(self, frame: DataFrame, batch_id: int) -> None:
+    def _attach(self, writer: DataStreamWriter) -> DataStreamWriter:
+        return for_each_batch(self._frame.sparkSession, writer, self._write_and_advance)
+
+    def write(self, dataset: Any, batch_id: int) -> None:
         """Steps 2, 3 and 4 of a micro-batch. The sink's run begins with the query's first one."""
         try:
-            self._write(frame, batch_id)
+            self._write(dataset, batch_id)
         except Exception as error:
             self._resolve(error)
             raise
 
-    def _write(self, frame: DataFrame, batch_id: int) -> None:
-        place = self._place
+    def _write(self, dataset: Any, batch_id: int) -> None:
+        place, spark = self._place, self._frame.sparkSession
         if self._run is None:
-            _refuse_speculation(frame.sparkSession)
+            _refuse_speculation(spark)
             self._run = begin_run(place.log, query_id(place.checkpoint))
-        _tell_tasks(frame.sparkSession, self._run, batch_id)
+        set_micro_batch(spark, self._run, batch_id)
         self._has_tasks = True
-        reports: list[Prepared] = [pickle.loads(row.report) for row in frame.collect()]
+        reports = collect(dataset)
         self._has_tasks = False
         offsets = read_offsets(place.checkpoint, batch_id)
         decided = decide_and_finish(self._run, batch_id, reports, offsets, place.on_step)
@@ -162,35 +169,20 @@ def append_rows(
     names: Sequence[str],
     on_step: StepObserver,
 ) -> Iterator[pa.RecordBatch]:
-    """Step 2, in a task: append the rows. Yields one row, the pickled ``Prepared``.
+    """Step 2, in a task: append the rows. Yields one row, the report.
 
     ``names`` are the columns' real names; those in the batches may be replaced by numbers.
     """
     context = TaskContext.get()
     assert context is not None
-    run, batch_id = _told(context, options.log)
+    run, batch_id = micro_batch_of(context, options.log)
     task, attempt = context.partitionId(), context.attemptNumber()
     with prepare(run, batch_id, task, options, on_step, attempt=attempt) as preparing:
         for arrow_batch in batches:
             if arrow_batch.num_rows and not preparing.is_decided:
                 for topic, rows in records_of(arrow_batch.rename_columns(names), outputs):
                     preparing.out.append(topic, rows)
-    report = pickle.dumps(preparing.prepared)
-    yield pa.RecordBatch.from_arrays([pa.array([report], pa.binary())], names=["report"])
-
-
-def _tell_tasks(spark: SparkSession, run: SinkRun, batch_id: int) -> None:
-    """Send tasks their micro-batch. It holds no secret of the log, since Spark's event log shows local properties."""
-    said = {"sinkId": run.sink_id, "decided": run.decided, "timeoutMs": run.timeout_ms, "microBatch": batch_id}
-    spark.sparkContext.setLocalProperty(_MICRO_BATCH, json.dumps(said))
-
-
-def _told(context: TaskContext, log: LogOptions) -> tuple[SinkRun, int]:
-    """The run and the micro-batch of a task."""
-    text = context.getLocalProperty(_MICRO_BATCH)
-    assert text is not None, "the driver sets it before its job"
-    said = json.loads(text)
-    return SinkRun(log, said["sinkId"], decided=said["decided"], timeout_ms=said["timeoutMs"]), said["microBatch"]
+    yield report(preparing.prepared)
 
 
 def _refuse_speculation(spark: SparkSession) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -27,6 +28,9 @@ from mainstem.spark.queries.batch_traces import traced_batch
 from mainstem.spark.queries.frames import formats, stream, table
 from mainstem.spark.queries.input_watermarks import InputWatermarks
 from mainstem.spark.sink.sink_run import StepObserver, ignore_step
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 # Spark sends a table with at most so many records whole to every task.
 BROADCAST_RECORDS_MAX = 500_000
@@ -69,7 +73,7 @@ class Query(ABC):
             self._progress.start(self._log.beginning(*self._streams))
         self._watermarks.begin()
         nulled_values.begin(self._place.checkpoint, self._streams)
-        writer = self._streamed().writeStream.foreachBatch(self._write_and_advance).outputMode(self.pipeline.mode)
+        writer = self._attach(self._streamed().writeStream).outputMode(self.pipeline.mode)
         writer = writer.option("checkpointLocation", self._place.checkpoint).queryName(self.pipeline.name)
         return writer.trigger(availableNow=True).start() if once else writer.start()
 
@@ -92,18 +96,22 @@ class Query(ABC):
         """The DataFrame whose micro-batches ``write`` gets."""
         return self._frame
 
+    def _attach(self, writer: DataStreamWriter) -> DataStreamWriter:
+        """Let Spark call ``_write_and_advance`` with each micro-batch."""
+        return writer.foreachBatch(self._write_and_advance)
+
     @abstractmethod
-    def write(self, frame: DataFrame, batch_id: int) -> None:
+    def write(self, batch: Any, batch_id: int, /) -> None:
         """Process a micro-batch, then write its progress record."""
 
     def close(self) -> None:
         self._progress.close()
 
-    def _write_and_advance(self, frame: DataFrame, batch_id: int) -> None:
+    def _write_and_advance(self, batch: Any, batch_id: int) -> None:
         self.current_batch = batch_id
         try:
             with traced_batch(self.pipeline.name, batch_id, self._log, self._progress):
-                self.write(frame, batch_id)
+                self.write(batch, batch_id)
         finally:
             self.current_batch = None
         self._watermarks.advance(query_id(self._place.checkpoint))

@@ -39,9 +39,8 @@ def module(tmp_path: Path) -> dict[str, str]:
 
 def run(server: ForkServer, environment: dict[str, str], *arguments: str, cwd: Path) -> subprocess.Popen[str]:
     argv = [str(server.python), "-m", "forked_module", *arguments]
-    return subprocess.Popen(
-        argv, env=environment, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(argv, env=environment, cwd=cwd, text=True, bufsize=1, **pipes)
 
 
 def gone(pid: int) -> None:
@@ -114,14 +113,31 @@ def test_a_question_to_python_itself_is_answered(server: ForkServer) -> None:
     assert asked.stdout == "42\n"
 
 
-def test_a_server_that_stops_takes_its_forks_with_it(module: dict[str, str], tmp_path: Path) -> None:
+def test_a_server_that_stops_takes_its_forks_with_it_and_prints_no_error(
+    module: dict[str, str], tmp_path: Path
+) -> None:
     server = ForkServer()
     process = run(server, module, "--wait", cwd=tmp_path)
     assert process.stdout is not None
     pid = int(process.stdout.readline())
     server.stop()
     gone(pid)
-    assert process.wait(20) != 0
+    _, error = process.communicate(timeout=20)
+    assert (process.returncode, error) == (128 + signal.SIGKILL, "")
+
+
+def test_what_outlives_a_killed_server_says_so_in_one_line(module: dict[str, str], tmp_path: Path) -> None:
+    server = ForkServer()
+    process = run(server, module, "--wait", cwd=tmp_path)
+    assert process.stdout is not None
+    pid = int(process.stdout.readline())
+    os.kill(server.pid, signal.SIGKILL)
+    assert process.wait(20) == 1
+    os.kill(pid, signal.SIGKILL)  # no server is left to do it
+    gone(pid)
+    _, error = process.communicate(timeout=20)
+    assert error == "mainstem: the fork server of Spark's Python processes was killed; start the program again\n"
+    server.stop()
 
 
 def test_without_a_server_python_itself_is_run(module: dict[str, str], tmp_path: Path) -> None:

@@ -30,7 +30,11 @@ def main(socket_path: str, python: str, arguments: list[str]) -> int:
         os.execv(python, [python, *arguments])  # no server listens: become the requested process
     for number in (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP):
         _signal.signal(number, lambda number, _: os.kill(pid, number))
-    return int.from_bytes(_receive(server), sys.byteorder)
+    try:
+        return int.from_bytes(_receive(server), sys.byteorder)
+    except OSError:
+        sys.stderr.write("mainstem: the fork server of Spark's Python processes was killed; start the program again\n")
+        return 1
 
 
 def _ask(server: _socket.socket, arguments: list[str]) -> None:

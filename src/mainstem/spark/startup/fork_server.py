@@ -37,6 +37,7 @@ _CODE_BYTES = 4
 _ASK_TIMEOUT_S = 10.0
 _STOP_TIMEOUT_S = 10.0
 _FAILED = 70
+_KILLED = 128 + signal.SIGKILL  # as shells give it
 _SPARE_AFTER_S = 0.02
 PRELOADED = (
     "numpy",
@@ -164,6 +165,7 @@ class _Server:
                 self._spare = self._forked()
             for key, _ in events:
                 if key.data == "input":
+                    signal.set_wakeup_fd(-1)  # the children's ends come when nobody reads it
                     self._kill_all()
                     return
                 if key.data == "signal":
@@ -283,6 +285,7 @@ class _Server:
         for child in self._children.values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child.pid, signal.SIGKILL)
+            self._tell(child, _KILLED)  # an end as any other: a program that ends without spark.stop() prints no error
 
 
 def _read_request(connection: socket.socket) -> tuple[bytes, list[int]]:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as sf
 
 from mainstem.errors import SchemaError
 from mainstem.schema.types import RESERVED_NAMES, Column, TopicSchema, type_name
+from mainstem.spark.options.columns import quoted
 
 _NESTED = (types.ArrayType, types.MapType, types.StructType, types.VariantType)
 _TO_JSON = {
@@ -79,7 +80,7 @@ def for_writing(frame: DataFrame) -> tuple[DataFrame, frozenset[str]]:
 
 
 def _writable(frame: DataFrame, name: str, nested: frozenset[str], others: frozenset[str]) -> SparkColumn:
-    column = frame[f"`{name.replace('`', '``')}`"]
+    column = frame[quoted(name)]
     if name in nested:
         return sf.to_json(column, _TO_JSON).alias(name)
     return column.cast("string").alias(name) if name in others else column

@@ -68,9 +68,10 @@ def typed_ddl(value_schema: str, *, with_place: bool, corrupt: str | None = None
             f"option columnNameOfCorruptRecord: the topic has a column {corrupt} itself; take another name"
         )
     beside = [f"{name} {RECORD_COLUMNS[column]}" for name, column in PLACE_COLUMNS.items()] if with_place else []
-    beside += [f"{_quoted(corrupt)} STRING"] if corrupt is not None else []
-    return ", ".join([*(f"{_quoted(column.name)} {readable_type(column.type)}" for column in columns), *beside])
+    beside += [f"{quoted(corrupt)} STRING"] if corrupt is not None else []
+    return ", ".join([*(f"{quoted(column.name)} {readable_type(column.type)}" for column in columns), *beside])
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A column's name in Spark's SQL."""
     return f"`{name.replace('`', '``')}`"

@@ -19,6 +19,7 @@ from pyspark.sql import functions as sf
 
 from mainstem.client.dead_letter_headers import dead_letter_headers
 from mainstem.record.arrow_source import HEADERS
+from mainstem.spark.options.columns import quoted
 from mainstem.spark.sink.task_appender import Rows
 from mainstem.spark.tasks.json_encode import encode_keys, encode_values
 
@@ -56,7 +57,7 @@ def _tagged(frames: Sequence[DataFrame], number: int) -> DataFrame:
     columns = [sf.lit(number).alias(_WHOSE)]
     for other, frame in enumerate(frames):
         if other == number:
-            fields = sf.struct(*(frame[f"`{name.replace('`', '``')}`"] for name in frame.columns))
+            fields = sf.struct(*(frame[quoted(name)] for name in frame.columns))
         else:
             fields = sf.lit(None).cast(frame.schema)
         columns.append(fields.alias(f"_{other}"))

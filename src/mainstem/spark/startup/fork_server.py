@@ -165,7 +165,7 @@ class _Server:
                 self._spare = self._forked()
             for key, _ in events:
                 if key.data == "input":
-                    signal.set_wakeup_fd(-1)  # the children's ends come when nobody reads it
+                    signal.set_wakeup_fd(-1)  # the children end when this loop, its reader, is over
                     self._kill_all()
                     return
                 if key.data == "signal":

@@ -66,9 +66,15 @@ class Stage:
         self.peers = (here, there)
         self.versions = versions
 
-    def play(self, steps: Sequence[Step], on_step: Callable[[Step, Any, Any], None] | None = None) -> Found | None:
-        """Play a sequence under names of its own; None when every answer was equal."""
-        run = _Run(self.peers, steps, on_step)
+    def play(
+        self,
+        steps: Sequence[Step],
+        on_step: Callable[[Step, Any, Any], None] | None = None,
+        *,
+        patience_s: float = 0.0,
+    ) -> Found | None:
+        """Play a sequence under names of its own; None when every answer was equal. ``patience_s``: see ``settle``."""
+        run = _Run(self.peers, steps, on_step, patience_s)
         try:
             return run.play()
         finally:
@@ -81,6 +87,7 @@ class _Run:
         peers: tuple[Peer, Peer],
         steps: Sequence[Step],
         on_step: Callable[[Step, Any, Any], None] | None,
+        patience_s: float,
     ) -> None:
         prefix = f"d{os.getpid():07d}x{next(_RUNS):06d}."
         time_ms = int(time.time() * 1000)
@@ -90,6 +97,7 @@ class _Run:
             side.known["now", "now"] = time_ms
         self._steps = steps
         self._on_step = on_step
+        self._patience_s = patience_s
         self._waiting: dict[str, _Waiting] = {}
         self._has_parted = False
 
@@ -156,7 +164,7 @@ class _Run:
             found = self._differences(step, answers)
         if self._on_step is not None:
             self._on_step(step, *answers)
-        settle(self._peers, self._sides, step)
+        settle(self._peers, self._sides, step, patience_s=self._patience_s)
         return Found(waiting.number, step, found) if found else None
 
     def _differences(self, step: Step, answers: Sequence[Any]) -> list[Difference]:

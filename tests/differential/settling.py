@@ -19,10 +19,14 @@ _CONFIGS_CHANGED = {"incremental_alter_configs", "alter_configs"}
 _DONE = {"Empty", "Ongoing", "CompleteCommit", "CompleteAbort", "Dead", ""}
 
 
-def settle(peers: Sequence[Peer], sides: Sequence[Side], step: Step) -> None:
-    """Return when both brokers show the same of what a step changed, or after a while."""
+def settle(peers: Sequence[Peer], sides: Sequence[Side], step: Step, *, patience_s: float = 0.0) -> None:
+    """Return when both brokers show the same of what a step changed, or after a while.
+
+    ``patience_s``: how long Kafka's group coordinator, which gets topics after the metadata that clients see, has time.
+    """
     if step.api in _TOPICS_CHANGED:
         _settle_topics(peers, sides, step)
+        time.sleep(patience_s)  # nothing announces that the coordinator has them
     elif step.api in _CONFIGS_CHANGED:
         for resource in step.fields["resources"]:
             asked = {name: resource[name] for name in ("resource_type", "resource_name")}

@@ -117,11 +117,12 @@ def test_another_python_of_a_running_session_is_kept(
     other.chmod(0o700)
     monkeypatch.setenv("PYSPARK_PYTHON", str(other))
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(other))
-    register(spark)
-    assert spark.sparkContext.pythonExec == str(other)
-
-    monkeypatch.undo()
-    register(spark)  # the session is shared: the format's workers must not need this test's file
+    try:
+        register(spark)
+        assert spark.sparkContext.pythonExec == str(other)
+    finally:
+        monkeypatch.undo()
+        register(spark)  # the session is shared: the format's workers must not need this test's file
 
 
 @pytest.mark.spark

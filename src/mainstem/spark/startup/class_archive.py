@@ -69,8 +69,7 @@ def java_options(java: Java) -> list[str]:
     path = archive_path(java)
     if not path.is_file():
         return []
-    with suppress(OSError):  # a cache that only root writes, as in a container's image: nothing is removed there
-        os.utime(path)  # a file's time is when it was last used: `build` goes by it
+    _note_use(path)
     return [f"-XX:SharedArchiveFile={path}", *_QUIET]
 
 
@@ -78,23 +77,30 @@ def build() -> Path:
     """Build the archive if it is not there; returns its path. Raises MachineError when that fails."""
     path = archive_path(find_java())
     if path.is_file():
+        _note_use(path)
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileNotFoundError):  # another build removes them, too
-        _remove_unused(path.parent)
     with tempfile.TemporaryDirectory(prefix="mainstem-archive-", dir=path.parent) as directory:
         made = Path(directory) / path.name
         _train(Path(directory), made)
         if not made.is_file():
             raise MachineError(f"Java did not write the class archive {made}")
         put_in_place(made, path)
+    with suppress(FileNotFoundError):  # another build removes them, too
+        _remove_unused(path.parent)
     return path
 
 
+def _note_use(archive: Path) -> None:
+    """A file's time is when it was last used: ``_remove_unused`` goes by it."""
+    with suppress(OSError):  # a cache that only root writes, as in a container's image: nothing is removed there
+        os.utime(archive)
+
+
 def _remove_unused(cache: Path) -> None:
-    """Leave room for one more archive beside those used last. A JVM that runs keeps what it has mapped."""
+    """Keep the archives used last. A JVM that runs keeps what it has mapped."""
     last_used = {path: path.stat().st_mtime for path in cache.glob("spark-*-java-*.jsa")}
-    for path in sorted(last_used, key=last_used.__getitem__, reverse=True)[_KEPT - 1 :]:
+    for path in sorted(last_used, key=last_used.__getitem__, reverse=True)[_KEPT:]:
         path.unlink(missing_ok=True)
     for directory in cache.glob("mainstem-archive-*"):
         if time.time() - directory.stat().st_mtime > _ABANDONED_AFTER_S:

@@ -37,6 +37,7 @@ SUITES: Final = (
     "test_stream_reader",
     "test_streams",
     "test_tables",
+    "test_task_exchange",
     "test_transactions",
     "test_type_matrix",
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,9 @@ import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 from pyspark.errors import StreamingQueryException
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from mainstem.client.security import Security
 from mainstem.spark.options.options import LogOptions
@@ -38,6 +42,25 @@ def test_tasks_know_their_micro_batch_and_the_property_holds_no_secret(spark: Sp
     assert "not-for-the-log" not in text
 
 
+@contextmanager
+def running(
+    spark: SparkSession,
+    checkpoint: Path,
+    task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    driver: Callable[[Any, int], None],
+    *,
+    partitions: int = 1,
+) -> Iterator[StreamingQuery]:
+    """A query with micro-batches of two rows."""
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 2).load().repartition(partitions)
+    writer = source.mapInArrow(task, task_exchange.REPORT).writeStream.option("checkpointLocation", str(checkpoint))
+    query = task_exchange.for_each_batch(spark, writer, driver).start()
+    try:
+        yield query
+    finally:
+        query.stop()
+
+
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_the_driver_gets_a_report_of_each_task(spark: SparkSession, partitions: int, tmp_path: Path) -> None:
     collected: list[list[int]] = []
@@ -45,20 +68,17 @@ def test_the_driver_gets_a_report_of_each_task(spark: SparkSession, partitions: 
     def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield task_exchange.report(Prepared(records=sum(batch.num_rows for batch in batches)))
 
-    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 30).load().repartition(partitions)
-    writer = source.mapInArrow(counted, task_exchange.REPORT).writeStream.option("checkpointLocation", str(tmp_path))
-    task_exchange.for_each_batch(
-        spark, writer, lambda dataset, _: collected.append([each.records for each in task_exchange.collect(dataset)])
-    )
-    query = writer.start()
-    eventually(lambda: len(collected) >= 3, "three micro-batches")
-    query.stop()
-    assert [sum(reports) for reports in collected[:3]] == [30, 30, 30]
-    assert {len(reports) for reports in collected} == {partitions}
+    def collect(dataset: Any, _: int) -> None:
+        collected.append([each.records for each in task_exchange.collect(dataset)])
+
+    with running(spark, tmp_path, counted, collect, partitions=partitions):
+        eventually(lambda: len(collected) >= 3, "three micro-batches")
+    assert [sum(reports) for reports in collected[:3]] == [2, 2, 2]
+    assert {len(reports) for reports in collected} == {partitions}  # one of three tasks, at least, has no row
 
 
 def test_the_error_of_a_task_is_the_error_of_the_driver(spark: SparkSession, tmp_path: Path) -> None:
-    raised: list[BaseException] = []
+    raised: list[Exception] = []
 
     def failing(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         raise ValueError("no carrier")
@@ -66,13 +86,47 @@ def test_the_error_of_a_task_is_the_error_of_the_driver(spark: SparkSession, tmp
     def collect(dataset: Any, _: int) -> None:
         try:
             task_exchange.collect(dataset)
-        except BaseException as error:
+        except Exception as error:
             raised.append(error)
             raise
 
-    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load()
-    writer = source.mapInArrow(failing, task_exchange.REPORT).writeStream.option("checkpointLocation", str(tmp_path))
-    query = task_exchange.for_each_batch(spark, writer, collect).start()
-    with pytest.raises(StreamingQueryException, match="ValueError: no carrier"):
-        query.awaitTermination()
+    with running(spark, tmp_path, failing, collect) as query:
+        with pytest.raises(StreamingQueryException, match="ValueError: no carrier"):
+            query.awaitTermination()
+    assert isinstance(raised[0], CapturedException)  # as PySpark's own: failures.cause reads its text
     assert "ValueError: no carrier" in str(raised[0])
+
+
+def test_a_query_that_is_stopped_while_its_tasks_run_has_not_failed(spark: SparkSession, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+
+    def waiting(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begun.touch()
+        threading.Event().wait(60)  # Spark kills it
+        yield task_exchange.report(Prepared())
+
+    def collect(dataset: Any, _: int) -> None:
+        task_exchange.collect(dataset)
+
+    with running(spark, tmp_path / "checkpoint", waiting, collect) as query:
+        eventually(begun.exists, "the task")
+        query.stop()
+        assert query.exception() is None
+
+
+def test_a_query_whose_job_is_cancelled_has_failed(spark: SparkSession, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+
+    def waiting(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begun.touch()
+        threading.Event().wait(60)  # Spark kills it
+        yield task_exchange.report(Prepared())
+
+    def collect(dataset: Any, _: int) -> None:
+        task_exchange.collect(dataset)
+
+    with running(spark, tmp_path / "checkpoint", waiting, collect) as query:
+        eventually(begun.exists, "the task")
+        spark.sparkContext.cancelAllJobs()
+        with pytest.raises(StreamingQueryException, match="cancelled"):
+            query.awaitTermination()

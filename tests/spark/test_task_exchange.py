@@ -97,36 +97,32 @@ def test_the_error_of_a_task_is_the_error_of_the_driver(spark: SparkSession, tmp
     assert "ValueError: no carrier" in str(raised[0])
 
 
-def test_a_query_that_is_stopped_while_its_tasks_run_has_not_failed(spark: SparkSession, tmp_path: Path) -> None:
-    begun = tmp_path / "begun"
+@contextmanager
+def with_a_waiting_task(spark: SparkSession, directory: Path) -> Iterator[StreamingQuery]:
+    """A query whose first task runs, and waits until Spark kills it."""
+    begun = directory / "begun"
 
     def waiting(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begun.touch()
-        threading.Event().wait(60)  # Spark kills it
+        threading.Event().wait(60)
         yield task_exchange.report(Prepared())
 
     def collect(dataset: Any, _: int) -> None:
         task_exchange.collect(dataset)
 
-    with running(spark, tmp_path / "checkpoint", waiting, collect) as query:
+    with running(spark, directory / "checkpoint", waiting, collect) as query:
         eventually(begun.exists, "the task")
+        yield query
+
+
+def test_a_query_that_is_stopped_while_its_tasks_run_has_not_failed(spark: SparkSession, tmp_path: Path) -> None:
+    with with_a_waiting_task(spark, tmp_path) as query:
         query.stop()
         assert query.exception() is None
 
 
 def test_a_query_whose_job_is_cancelled_has_failed(spark: SparkSession, tmp_path: Path) -> None:
-    begun = tmp_path / "begun"
-
-    def waiting(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        begun.touch()
-        threading.Event().wait(60)  # Spark kills it
-        yield task_exchange.report(Prepared())
-
-    def collect(dataset: Any, _: int) -> None:
-        task_exchange.collect(dataset)
-
-    with running(spark, tmp_path / "checkpoint", waiting, collect) as query:
-        eventually(begun.exists, "the task")
+    with with_a_waiting_task(spark, tmp_path) as query:
         spark.sparkContext.cancelAllJobs()
         with pytest.raises(StreamingQueryException, match="cancelled"):
             query.awaitTermination()

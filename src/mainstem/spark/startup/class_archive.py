@@ -151,7 +151,7 @@ def main() -> int:
     """Build it, and say where it is."""
     try:
         print(f"class archive: {build()}")  # noqa: T201 - a command's output
-    except MachineError as error:
+    except (MachineError, OSError) as error:  # a full disk, too
         print(f"mainstem: {error}", file=sys.stderr)  # noqa: T201
         return 1
     return 0

@@ -188,7 +188,9 @@ def test_a_group_is_rolled_to_the_other_protocol_and_back(
         return Worker(next(names), bootstrap, group, topic, book, **settings)
 
     def settle() -> None:
-        eventually(lambda: book.is_shared_by([worker.name for worker in workers]), "all have a share", TIMEOUT_S)
+        names = [worker.name for worker in workers]
+        eventually(lambda: book.wrong or book.is_shared_by(names), "all have a share", TIMEOUT_S)
+        assert book.wrong == []
 
     workers = [start(classic) for _ in range(3)]
     try:

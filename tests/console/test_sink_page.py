@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.console.stage import Stage, flight
+from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -32,6 +33,12 @@ def lag_of(page: Page) -> Locator:
     return page.locator(".figure", has_text="Lag").locator(".figure-value")
 
 
+def look_of(chip: Locator) -> list[str]:
+    """The colour and the sign of a state. An element that a refresh has just replaced has none, so it asks again."""
+    script = "element => [getComputedStyle(element).color, getComputedStyle(element, '::before').content]"
+    return eventually(lambda: all(look := chip.evaluate(script)) and look, "the state has a colour and a sign")
+
+
 def test_a_sink_that_waits_says_for_what_and_how_far_it_is_behind(open_at: Open, stage: Stage) -> None:
     from playwright.sync_api import expect
 
@@ -45,12 +52,11 @@ def test_a_sink_that_waits_says_for_what_and_how_far_it_is_behind(open_at: Open,
         expect(waiting).to_be_visible(timeout=30_000)
         expect(page.get_by_text(f"for the database at {stage.sink}: database is locked")).to_be_visible()
         expect(lag_of(page)).to_have_text("3", timeout=30_000)
-        colors = "element => [getComputedStyle(element).color, getComputedStyle(element, '::before').content]"
-        looks = waiting.evaluate(colors)
+        look = look_of(waiting)
         page.goto(stage.url + "/console/views")
         expect(page.locator("[data-state=waiting]")).to_be_visible(timeout=30_000)
-        assert page.locator("[data-state=waiting]").evaluate(colors) == looks
-        assert page.locator("[data-state=live]").first.evaluate(colors)[0] != looks[0]
+        assert look_of(page.locator("[data-state=waiting]")) == look
+        assert look_of(page.locator("[data-state=live]").first)[0] != look[0]
     page.goto(stage.url + "/console/views/con_sink")
     expect(page.locator("[data-state=live]")).to_be_visible(timeout=30_000)
     expect(lag_of(page)).to_have_text("0")

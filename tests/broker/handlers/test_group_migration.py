@@ -149,6 +149,41 @@ async def test_a_classic_member_leaves_a_mixed_group(client: Client) -> None:
 
 
 @with_broker()
+async def test_members_of_both_protocols_that_come_at_once_all_get_in(client: Client) -> None:
+    """Requests of several connections are read in one turn of the event loop, and each changes the same group."""
+    old = await classic_member(client)
+    await beat(client, "new", 0)
+    others = [await client.another() for _ in range(3)]
+    for number in range(10):
+        await asyncio.gather(
+            beat(others[0], f"before {number}", 0),
+            client.request(join_request(old.member_id), 9),
+            beat(others[1], f"after {number}", 0),
+            join(others[2]),
+        )
+    members = (await described(client)).members
+    assert sorted(member.member_type for member in members) == [0] * 11 + [1] * 21
+    for other in others:
+        other.close()
+
+
+@with_broker()
+async def test_requests_of_the_classic_protocol_find_the_group_of_the_type_that_it_has_meanwhile(
+    client: Client,
+) -> None:
+    old, other = await classic_member(client), await client.another()
+    for request in (sync, leave, join):
+        await beat(client, "new", 0)
+        old = await join(client, old.member_id)
+        asked = old if request is sync else "unknown" if request is leave else old.member_id
+        await asyncio.gather(beat(other, "new", -1), request(client, asked))
+        old = await join(client, old.member_id)
+        assert (await sync(client, old, given_bytes(t=[0, 1]))).error_code == 0
+        assert await type_of(client) == ("classic", "Stable")
+    other.close()
+
+
+@with_broker()
 async def test_a_static_member_takes_its_place_over_the_protocols(client: Client) -> None:
     await classic_member(client, instance="one")
     new = await beat(client, "new", 0, instance_id="one")

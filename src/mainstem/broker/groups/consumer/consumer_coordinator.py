@@ -88,16 +88,14 @@ class ConsumerCoordinator(AssignedCoordinator[ConsumerGroup]):
         assert step.answer is not None
         return step.answer
 
-    async def remove(self, call: Call) -> Message:
-        """LeaveGroup of members of a consumer group: answered when they are durably out."""
+    async def remove(self, group: ConsumerGroup, call: Call) -> Message:
+        """LeaveGroup of members of a consumer group, as it is now: answered when they are durably out."""
         request: LeaveGroupRequest = call.body
         is_one = call.api_version < _MEMBERS_LEAVE_FROM
         asked = [(request.member_id, None)] if is_one else [(i.member_id, i.group_instance_id) for i in request.members]
         try:
             if code := self._log.refusal(request.group_id):
                 raise refusal(code)
-            group = self._find(request.group_id)
-            assert group is not None
             step, codes = steps.remove(group, asked, self.now(request.group_id))
             self.keep(step)
             await self._log.until_durable(request.group_id)

@@ -1,5 +1,8 @@
 """JoinGroup, SyncGroup, Heartbeat and LeaveGroup: of classic groups, and of consumer groups that have members.
 
+A coroutine runs some time after the request that it serves was read. Another request may have replaced the group by
+then, even by one of the other type, so the coroutine looks the group up itself.
+
 Concurrency: the event loop only.
 """
 
@@ -36,12 +39,13 @@ class Membership:
 
     def join(self, call: Call) -> Awaitable[Message]:
         """JoinGroup: answered when the next generation begins; in a consumer group, when the change is durable."""
-        group = self._consumer_group(call.body.group_id)
-        # An empty consumer group goes on as a classic one.
-        return self._classic.join(call) if group is None or group.is_empty else self._join(group, call)
+        return self._classic.join(call) if self._consumer_group(call.body.group_id) is None else self._join(call)
 
-    async def _join(self, group: ConsumerGroup, call: Call) -> Message:
+    async def _join(self, call: Call) -> Message:
         request: JoinGroupRequest = call.body
+        group = self._consumer_group(request.group_id)
+        if group is None or group.is_empty:  # an empty one goes on as a classic group
+            return await self._classic.join(call)
         joiner = self._classic.joiner(call)
         try:
             self._check(request.group_id)
@@ -64,11 +68,13 @@ class Membership:
 
     def sync(self, call: Call) -> Awaitable[Message]:
         """SyncGroup: answered when the leader has sent the assignment; in a consumer group at once."""
-        group = self._consumer_group(call.body.group_id)
-        return self._classic.sync(call) if group is None else self._sync(group, call)
+        return self._classic.sync(call) if self._consumer_group(call.body.group_id) is None else self._sync(call)
 
-    async def _sync(self, group: ConsumerGroup, call: Call) -> Message:
+    async def _sync(self, call: Call) -> Message:
         request: SyncGroupRequest = call.body
+        group = self._consumer_group(request.group_id)
+        if group is None:
+            return await self._classic.sync(call)
         try:
             self._check(request.group_id)
             answer = mixed_steps.sync(group, request, self._consumer.now(request.group_id))
@@ -94,8 +100,11 @@ class Membership:
 
     def leave(self, call: Call) -> Awaitable[Message]:
         """LeaveGroup."""
-        is_consumer = self._consumer_group(call.body.group_id) is not None
-        return self._consumer.remove(call) if is_consumer else self._classic.leave(call)
+        return self._classic.leave(call) if self._consumer_group(call.body.group_id) is None else self._leave(call)
+
+    async def _leave(self, call: Call) -> Message:
+        group = self._consumer_group(call.body.group_id)
+        return await (self._classic.leave(call) if group is None else self._consumer.remove(group, call))
 
     def _consumer_group(self, group_id: str) -> ConsumerGroup | None:
         group = self._groups.get(group_id)

@@ -88,12 +88,14 @@ def test_a_group_is_looked_at_reset_and_deleted(open_at: Open, stage: Stage) -> 
 
 @pytest.mark.browser
 def test_a_groups_page_fits_a_phone(open_at: Open, stage: Stage) -> None:
+    from playwright.sync_api import expect
+
     reader = Consumer({"bootstrap.servers": stage.log.bootstrap, "group.id": "mainstem-load-of-con"})
     reader.commit(offsets=[TopicPartition("con-flights", 0, 1)], asynchronous=False)
     reader.close()
     page = open_at("/console/groups/mainstem-load-of-con", 390, color_scheme="dark")
     see(page, "mainstem load")
-    assert page.get_by_role("button", name="Reset …").is_disabled()
+    expect(page.get_by_role("button", name="Reset …")).to_be_disabled()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 

@@ -36,17 +36,19 @@ def choose(page: Page, action: str) -> None:
 @pytest.mark.browser
 @pytest.mark.parametrize("wide", [390, 1280])
 def test_each_tab_has_an_address_and_the_keyboard_reaches_it(open_at: Open, stage: Stage, wide: int) -> None:
+    from playwright.sync_api import expect
+
     stage.log.group_admin.set_offsets("con-behind", {TopicPartition("con-flights", 0): 0})
     page = open_at("/console/topics/con-flights", wide)
     tab = page.get_by_role("link", name="Partitions", exact=True)
     tab.focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/con-flights?tab=partitions")
-    assert page.get_by_role("link", name="Partitions", exact=True).get_attribute("aria-current") == "page"
+    expect(page.get_by_role("link", name="Partitions", exact=True)).to_have_attribute("aria-current", "page")
     see(page, "times the average", " %")
     page.get_by_role("link", name="Consumers", exact=True).click()
     see(page, "con-count", "con-by-key")
-    assert page.get_by_role("link", name="con-behind").get_attribute("href") == "/console/groups/con-behind"
+    expect(page.get_by_role("link", name="con-behind")).to_have_attribute("href", "/console/groups/con-behind")
     page.get_by_role("link", name="Schema", exact=True).click()
     see(page, "STRING NOT NULL", "Version 1")
     page.get_by_role("link", name="Configs", exact=True).click()

@@ -11,7 +11,7 @@ from pathlib import Path
 from mainstem.broker.storage.compaction import Compaction
 from mainstem.broker.storage.topics import OFFSETS_TOPIC
 from mainstem.log.cleaning.swap import Swap
-from mainstem.log.partition.checkpoints import decode_offsets
+from mainstem.log.partition.checkpoints import decode_offsets, encode_offsets
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.segments.segment import Segment
 from mainstem.model import TopicPartition
@@ -115,6 +115,21 @@ async def test_a_stop_between_two_steps_of_a_swap_leaves_no_file_of_it(client: C
     assert not list(log.directory.glob("*.swap"))
     assert offsets(log)[-5:] == [95, 96, 97, 98, 99]
     assert len(offsets(log)) < 100
+
+
+@with_broker(**{**SETTINGS, "log_cleaner_backoff_ms": "3600000"})
+async def test_a_recreated_topic_is_compacted_from_its_beginning(client: Client) -> None:
+    log, node = await fill(client), client.broker.node
+    path = log.directory.parent / "cleaner-offset-checkpoint"
+    path.write_bytes(encode_offsets({TopicPartition("t", 0): 50}))
+    compaction = Compaction(node.config, node.clock, node.log)
+    compaction._backoff_s = 3_600.0
+    task = asyncio.create_task(compaction.run())
+    await until(lambda: compaction._cleaned_offset(log) == 50)
+    await node.delete_topic(node.topics.find("t"))
+    assert compaction._cleaned_offset(await fill(client)) == 0
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 @with_broker(**SETTINGS, log_cleaner_enable="false")

@@ -182,6 +182,19 @@ def test_a_revoked_token_ends_and_a_broken_file_changes_nothing(tmp_path: Path) 
     assert file.find(kept_text) == kept
 
 
+def test_a_file_that_was_refused_counts_when_it_is_right(tmp_path: Path) -> None:
+    """``chmod`` changes neither its time, nor its size."""
+    path, clock = tmp_path / "t.json", LaterClock()
+    (kept, kept_text), (gone, gone_text) = new_token("kept", SCOPES["root"]), new_token("gone", SCOPES["root"])
+    write_tokens(path, [kept, gone])
+    file = TokenFile(path, clock)
+    write_tokens(path, [kept])
+    for mode, found in ((0o644, gone), (0o600, None)):
+        path.chmod(mode)
+        clock.later_s += 2
+        assert (file.find(gone_text), file.find(kept_text)) == (found, kept)
+
+
 def test_writers_beside_each_other_lose_no_change(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     add_token(path, new_token("root", SCOPES["root"])[0], make_file=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -13,14 +14,17 @@ import pytest
 import mainstem as ms
 from mainstem.client.log import Log
 from mainstem.gateway.access.limits import GatewayLimits
+from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.server.host_app import create_host_app
 from mainstem.gateway.server.serving import listen_unix
+from mainstem.gateway.views import view_stream
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.model import Position
 from mainstem.pipelines.deploy import deploy
 from mainstem.testing.embedded import EmbeddedBroker
 from mainstem.views.host.host import ViewHost
+from mainstem.views.subscriptions.change_rows import ChangeSubscription, RowChanges
 from tests.gateway.served import listening_on, served
 from tests.gateway.sse import Event, EventReader, reading
 
@@ -153,3 +157,26 @@ def test_a_client_that_goes_is_forgotten(api: httpx.Client, host: ViewHost) -> N
         assert len(host._views["notes"]._watchers) >= 1
     while len(host._views["notes"]._watchers):
         api.get("/views")
+
+
+class ComesMeanwhile:
+    """A watch whose view comes to the client's position while ``next`` looks, and wakes nobody for it."""
+
+    began, position, is_held = Position(), None, True
+
+    def next(self) -> RowChanges | None:
+        if self.is_held:
+            self.is_held = False
+            return None
+        return RowChanges([("k", {"a": 1})], Position.of("t", 0, 1), Position.of("t", 0, 1), False, True)
+
+
+def test_a_stream_that_was_held_looks_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view_stream, "BEAT_S", 3_600.0)
+
+    async def main() -> bytes:
+        blocks = view_stream._blocks(cast("ChangeSubscription", ComesMeanwhile()), view_stream.Wake(), Workers(1))
+        async with asyncio.timeout(60):
+            return (await anext(blocks)) + (await anext(blocks))
+
+    assert b'"key":"k"' in asyncio.run(main())

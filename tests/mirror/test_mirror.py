@@ -11,6 +11,7 @@ from mainstem.client.wire.admin.groups import committed_offsets
 from mainstem.client.wire.admin.partitions import delete_records
 from mainstem.client.wire.cluster.cluster import EARLIEST, WireClient
 from mainstem.client.wire.cluster.topics import delete_topic, set_partition_count, set_topic_configs, topic_configs
+from mainstem.errors import StorageError
 from mainstem.mirror.mirror import Mirror
 from mainstem.mirror.status import copy_status
 from mainstem.model import Position, TopicPartition
@@ -177,3 +178,22 @@ def test_two_mirrors_of_the_same_logs_do_no_harm(source: LogProcess, target: Log
 
 def _pair(source: LogProcess, target: LogProcess) -> tuple[str, str]:
     return source.bootstrap, target.bootstrap
+
+
+def test_a_copy_with_a_partition_that_fails_is_not_level(source: LogProcess, target: LogProcess) -> None:
+    writing.produce(source.bootstrap, "failing", 10)
+    with linked(source.bootstrap, target.bootstrap, "failing") as link:
+        mirror = Mirror(link, QUICK, lambda _: None)
+        try:
+            mirror.begin()
+
+            def is_level() -> bool:
+                mirror.round()
+                return mirror.state().lag_s == 0.0
+
+            eventually(is_level, "the copy is level")
+            [progress] = mirror._copying.partitions.values()
+            progress.failure = StorageError("a batch of the source is damaged")
+            assert mirror.state().lag_s != 0.0
+        finally:
+            mirror.close()

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
-from mainstem.errors import ConfigError, ProofError
+from mainstem.errors import ConfigError, DirectoryLockedError, ProofError
+from mainstem.tlog import key_file
+from mainstem.tlog.key_file import create_keys, read_keys, retire_key, rotate_keys
 from mainstem.tlog.notes import (
     SigningKey,
     new_signing_key,
@@ -94,3 +98,22 @@ def test_the_secret_is_in_no_representation() -> None:
 def test_a_name_that_a_note_cannot_have_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="invalid key name"):
         new_signing_key(name)
+
+
+def test_two_commands_do_not_change_the_keys_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "keys"
+    first = create_keys(path, "log.example.com").verifier().key_id.hex()
+    rotate_keys(path)
+    monkeypatch.setattr(key_file, "_LOCK_S", 0.0)
+    write = key_file._write
+
+    def write_late(path: Path, keys: Sequence[SigningKey]) -> None:
+        with pytest.raises(DirectoryLockedError, match="is changing the keys"):
+            retire_key(path, first)
+        write(path, keys)
+
+    monkeypatch.setattr(key_file, "_write", write_late)
+    rotate_keys(path)
+    monkeypatch.setattr(key_file, "_write", write)
+    retire_key(path, first)
+    assert first not in [key.verifier().key_id.hex() for key in read_keys(path)]

@@ -24,7 +24,15 @@ from mainstem.client.append.appending import Appender, ClientSettings
 from mainstem.client.append.transaction import Transaction
 from mainstem.client.read.key_reader import KeyReader
 from mainstem.client.read.reader import FETCH_BYTES, BoundedReader, Follower
-from mainstem.client.read.start import Moment, bounds, end_offsets, offsets_at_time, partitions_of, start_offsets
+from mainstem.client.read.start import (
+    Moment,
+    bounds,
+    end_offsets,
+    offsets_at_time,
+    partitions_of,
+    start_offsets,
+    topic_ids_of,
+)
 from mainstem.client.read.tree_reader import TreeReader
 from mainstem.client.records import EncodedRecord, HeadersLike, encoded, encoded_headers
 from mainstem.client.security import Security
@@ -258,6 +266,7 @@ class Log:
         """
         with self._pool.borrow() as client:
             partitions = existing = partitions_of(client, [topic])
+            topic_ids = topic_ids_of(client, [topic])
             wanted = key_bytes(key)
             if wanted is not None and not every_partition:
                 partitions = [partitions[partition_for(wanted, len(partitions))]]
@@ -265,9 +274,18 @@ class Log:
             begin = start_offsets(client, ends, start, existing=existing, on_damaged=on_damaged)
             bound = bounds(client, ends, end, on_damaged)
         if wanted is not None and not every_partition:
-            return KeyReader(self._pool, begin, bound, key=wanted, limit=limit, on_damaged=on_damaged)
+            return KeyReader(
+                self._pool, begin, bound, key=wanted, limit=limit, on_damaged=on_damaged, topic_ids=topic_ids
+            )
         return BoundedReader(
-            self._pool, begin, bound, key=wanted, limit=limit, fetch_bytes=fetch_bytes, on_damaged=on_damaged
+            self._pool,
+            begin,
+            bound,
+            key=wanted,
+            limit=limit,
+            fetch_bytes=fetch_bytes,
+            on_damaged=on_damaged,
+            topic_ids=topic_ids,
         )
 
     def read_key(
@@ -307,11 +325,12 @@ class Log:
             raise InputError("read_key: give a key")
         with self._pool.borrow() as client:
             partitions = partitions_of(client, [topic])
+            topic_ids = topic_ids_of(client, [topic])
             number = partition_for(wanted, len(partitions)) if partition is None else partition
             ends = end_offsets(client, [TopicPartition(topic, number)], read_committed=True)
             begin = start_offsets(client, ends, start, existing=partitions, on_damaged=on_damaged)
             bound = bounds(client, ends, end, on_damaged)
-        return KeyReader(self._pool, begin, bound, key=wanted, limit=limit, on_damaged=on_damaged)
+        return KeyReader(self._pool, begin, bound, key=wanted, limit=limit, on_damaged=on_damaged, topic_ids=topic_ids)
 
     def follow(
         self,

@@ -156,7 +156,8 @@ class Mirror:
         )
 
     def _is_level(self) -> bool:
-        return all(0 <= each.source_end <= each.end for each in self._copying.partitions.values())
+        partitions = self._copying.partitions.values()
+        return all(each.failure is None and 0 <= each.source_end <= each.end for each in partitions)
 
     def _follow_topics(self, *, at_start: bool = False) -> None:
         topics = self._link.source_topics()

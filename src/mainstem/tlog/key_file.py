@@ -4,21 +4,23 @@ Every key of the file signs each checkpoint; the first is the newest. So a key i
 a new key before the old one, and verifiers learn it while both sign; ``retire`` removes the old one. All keys have one
 name, the beginning of the origin of every log that they sign.
 
-The log process reads the file; a change of it counts from the next checkpoint on. One writer at a time: the commands.
+The log process reads the file; a change of it counts from the next checkpoint on. One writer at a time, by a lock file.
 """
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from mainstem.durable_files import LOCAL_FILES, OTHERS, replace_file
+from mainstem.durable_files import LOCAL_FILES, OTHERS, DirectoryLock, replace_file
 from mainstem.errors import ConfigError
 from mainstem.tlog.notes import SigningKey, new_signing_key, parse_signing_key
 
 KEYS_MAX: Final = 16
+_LOCK_S: Final = 5.0
 
 
 def read_keys(path: Path) -> list[SigningKey]:
@@ -41,33 +43,47 @@ def read_keys(path: Path) -> list[SigningKey]:
 
 
 def create_keys(path: Path, name: str) -> SigningKey:
-    """Make the file, with one new key. Raises ConfigError when it is there, StorageError."""
-    if path.exists():
-        raise ConfigError(f"{path} is there already; a new key beside the old one takes: mainstem keys rotate")
-    key = new_signing_key(name)
-    _write(path, [key])
-    return key
+    """Make the file, with one new key. Raises ConfigError when it is there, StorageError, DirectoryLockedError."""
+    with _changing(path):
+        if path.exists():
+            raise ConfigError(f"{path} is there already; a new key beside the old one takes: mainstem keys rotate")
+        key = new_signing_key(name)
+        _write(path, [key])
+        return key
 
 
 def rotate_keys(path: Path) -> SigningKey:
-    """Put a new key before the others, which go on signing. Raises ConfigError, StorageError."""
-    keys = read_keys(path)
-    if len(keys) == KEYS_MAX:
-        raise ConfigError(f"{path} has {KEYS_MAX} keys already; retire old ones with: mainstem keys retire KEYID")
-    key = new_signing_key(keys[0].name)
-    _write(path, [key, *keys])
-    return key
+    """Put a new key before the others, which go on signing. Raises ConfigError, StorageError, DirectoryLockedError."""
+    with _changing(path):
+        keys = read_keys(path)
+        if len(keys) == KEYS_MAX:
+            raise ConfigError(f"{path} has {KEYS_MAX} keys already; retire old ones with: mainstem keys retire KEYID")
+        key = new_signing_key(keys[0].name)
+        _write(path, [key, *keys])
+        return key
 
 
 def retire_key(path: Path, key_id: str) -> None:
-    """Remove the key with this id, which is not the newest. Raises ConfigError, StorageError."""
-    keys = read_keys(path)
-    left = [key for key in keys if key.verifier().key_id.hex() != key_id]
-    if len(left) == len(keys):
-        raise ConfigError(f"no key {key_id[:100]!r} in {path}; to list them: mainstem keys show")
-    if left[:1] != keys[:1]:
-        raise ConfigError(f"{key_id} is the newest key; put another before it first: mainstem keys rotate")
-    _write(path, left)
+    """Remove the key with this id, which is not the newest. Raises ConfigError, StorageError, DirectoryLockedError."""
+    with _changing(path):
+        keys = read_keys(path)
+        left = [key for key in keys if key.verifier().key_id.hex() != key_id]
+        if len(left) == len(keys):
+            raise ConfigError(f"no key {key_id[:100]!r} in {path}; to list them: mainstem keys show")
+        if left[:1] != keys[:1]:
+            raise ConfigError(f"{key_id} is the newest key; put another before it first: mainstem keys rotate")
+        _write(path, left)
+
+
+@contextmanager
+def _changing(path: Path) -> Iterator[None]:
+    """Keep other commands out: two that read the same keys would undo each other's change."""
+    in_use = f"{path}: process {{holder}} is changing the keys; try again"
+    lock = DirectoryLock.take(path.with_name(path.name + ".lock"), in_use, wait_s=_LOCK_S)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _write(path: Path, keys: Sequence[SigningKey]) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import threading
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mainstem.broker.groups import catalog
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.api_versions import ApiVersionsRequest
 from mainstem.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -165,6 +169,33 @@ async def test_a_pattern_that_backtracks_holds_up_nobody(client: Client) -> None
     await client.create_topic("a" * 200 + "b")
     answer = await beat(client, "a", 0, subscribed_topic_regex="(a+)+(a*)*(a|a)*$")
     assert (answer.error_code, answer.assignment.topic_partitions) == (0, [])
+
+
+@with_broker()
+async def test_a_heartbeat_with_a_pattern_is_answered_while_topics_change(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, loop = client.broker.node, asyncio.get_running_loop()
+    matches, numbers = catalog._matches, itertools.count()
+
+    def slowly(fullmatch: Callable[[str], object], names: frozenset[str]) -> frozenset[str]:
+        created = threading.Event()
+
+        def create() -> None:
+            node.topics.create(f"t{next(numbers)}", 1, {})
+            created.set()
+
+        loop.call_soon_threadsafe(create)
+        assert created.wait(60)
+        return matches(fullmatch, names)
+
+    monkeypatch.setattr(catalog, "_matches", slowly)
+    async with asyncio.timeout(60):
+        answer = await beat(client, "a", 0, subscribed_topic_regex="t.*")
+    assert answer.error_code == 0
+    monkeypatch.setattr(catalog, "_matches", matches)
+    answer = await beat(client, "a", answer.member_epoch, topic_partitions=())
+    assert len(answer.assignment.topic_partitions) == next(numbers)
 
 
 @with_broker()

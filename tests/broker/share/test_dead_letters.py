@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mainstem.broker.share.dead_letters import letter_writer
 from mainstem.broker.share.dead_letters.letter_writer import copied_letters
 from mainstem.broker.share.dead_letters.letters import in_batches
 from mainstem.broker.share.in_flight import RecordState, Run
@@ -55,6 +56,27 @@ async def letters(client: Client, partition: int = 0) -> list[DecodedRecord]:
 
 def said(letter: DecodedRecord) -> dict[str, str]:
     return {name.removeprefix("__dlq.errors."): (value or b"").decode() for name, value in letter.headers}
+
+
+@with_broker()
+async def test_letters_are_written_while_the_configs_of_their_topic_change(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create_letters(client)
+    member = await member_with(client, b"0", b"1")
+    await client.produce("t", b"2")
+    await set_config(client, COPY, "true")
+    await member.acquire()
+    read, node = letter_writer._read, client.broker.node
+
+    async def read_and_change(*arguments: Any) -> Any:
+        configs = {**node.topics.find(LETTERS).configs, "retention.ms": "1000000"}
+        node.topics.set_configs(LETTERS, configs, validate_only=False)
+        return await read(*arguments)
+
+    monkeypatch.setattr(letter_writer, "_read", read_and_change)
+    assert await member.acknowledge(0, 2, REJECT, REJECT, REJECT) == (0, 0)
+    assert [letter.value for letter in await letters(client)] == [b"0", b"1", b"2"]
 
 
 @with_broker()

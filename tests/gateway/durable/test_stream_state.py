@@ -13,10 +13,11 @@ from mainstem.client.log import Log
 from mainstem.errors import MainstemError
 from mainstem.gateway.durable.stream_changes import StreamChanges
 from mainstem.gateway.durable.stream_checks import StreamRefusedError
-from mainstem.gateway.durable.stream_fields import AppendFields, CreateFields, ProducerFields
+from mainstem.gateway.durable.stream_fields import AppendFields, CreateFields, ForkFields, ProducerFields
 from mainstem.gateway.durable.stream_log import StreamLog, StreamName
 from mainstem.gateway.durable.stream_messages import joined
 from mainstem.gateway.durable.stream_offsets import START, StreamPosition, cursor, parse_position
+from tests.gateway.durable.conftest import CONFIGS
 
 _NAMES = itertools.count(1)
 _JSON = "application/json"
@@ -126,3 +127,31 @@ class _Histories(RuleBasedStateMachine):
 def test_whatever_two_gateways_do_a_stream_holds_what_was_taken(session_log: Log, durable_topic: str) -> None:
     machine = type("Histories", (_Histories,), {"log": session_log, "topic": durable_topic})
     run_state_machine_as_test(machine, settings=settings(max_examples=10, stateful_step_count=80, deadline=None))  # type: ignore[no-untyped-call]
+
+
+def test_a_recreated_topic_has_none_of_the_streams_that_a_gateway_knows(session_log: Log) -> None:
+    topic = f"recreated-{next(_NAMES)}"
+    fields, name = CreateFields(_JSON, None, None, closed=False, fork=None), StreamName(topic, "s")
+    streams = StreamLog(session_log)
+    changes = StreamChanges(streams)
+    for _ in range(2):
+        session_log.create_topic(topic, partitions=1, configs=CONFIGS)
+        assert streams.find(name).state is None
+        assert changes.create(name, fields, b"[1]").is_new
+        assert streams.find(name).state is not None
+        session_log.delete_topic(topic)
+
+
+def test_of_two_gateways_that_create_a_fork_the_loser_takes_back_its_own_note(
+    session_log: Log, durable_topic: str
+) -> None:
+    source, fork = (StreamName(durable_topic, f"fork-{next(_NAMES)}") for _ in range(2))
+    one, other = (StreamChanges(StreamLog(session_log)) for _ in range(2))
+    one.create(source, CreateFields(_JSON, None, None, closed=False, fork=None), b"[1]")
+    fields = CreateFields(None, None, None, closed=False, fork=ForkFields(source.key, None, 0))
+    plan = other._planned(fork, fields, fields.fork)
+    assert one.create(fork, fields, b"").is_new
+    other._release(plan.source, plan.config.source, fork.key)
+    state = StreamLog(session_log).find(source).state
+    assert state is not None
+    assert state.forks == (fork.key,)

@@ -102,7 +102,7 @@ class CoordinatorLog:
         Raises the log's errors: then nothing was applied. With ``producer`` the records count when its transaction
         commits. Leave ``apply`` out only where the memory changes whatever the log says.
         """
-        next_offset = 0
+        next_offset, log = 0, None
         if records:
             log = self.partition(key)
             time_ms = self._clock.time_ms()
@@ -111,9 +111,10 @@ class CoordinatorLog:
             )
             appended = log.append(batch, is_own=producer is None, from_coordinator=producer is not None)
             next_offset = appended.last_offset + 1
-            self._commit.appended(log)
         if apply is not None:
             apply()
+        if log is not None:
+            self._commit.appended(log)  # last: with log.flush=os it answers fetches, and the next requests may follow
         return next_offset
 
     async def until_durable(self, *keys: str) -> None:

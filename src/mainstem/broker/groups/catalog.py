@@ -11,6 +11,7 @@ from mainstem.broker.groups.consumer.topic_patterns import TopicPatterns
 from mainstem.broker.storage.topics import Topics
 
 _KEPT_MAX: Final = 1024
+_TRIES: Final = 3
 
 
 class _Resolved(NamedTuple):
@@ -49,9 +50,15 @@ class TopicCatalog:
         return resolved.matched if resolved is not None and resolved.version == self.version else None
 
     async def resolve(self, patterns: Iterable[str]) -> None:
-        """Make them known to ``matching``. Raises RemoteError (INVALID_REGULAR_EXPRESSION)."""
+        """Make them known to ``matching``. Raises RemoteError (INVALID_REGULAR_EXPRESSION).
+
+        While topics change all the time it gives up after a few tries, so that no heartbeat waits for them.
+        """
         wanted = {pattern: self._patterns.compile(pattern) for pattern in patterns}
-        while unknown := [pattern for pattern in wanted if self.matching(pattern) is None]:
+        for _ in range(_TRIES):
+            unknown = [pattern for pattern in wanted if self.matching(pattern) is None]
+            if not unknown:
+                break
             version, names = self.version, frozenset(topic.name for topic in self._topics.all())
             for pattern in unknown:
                 before = self._resolved.get(pattern, _Resolved(-1, frozenset(), frozenset()))

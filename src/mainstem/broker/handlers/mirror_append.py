@@ -117,6 +117,8 @@ async def _finish(
         end = log.log_end_offset
         await node.commit.durable(log, end)
         result.log_end_offset = end
+        if _require_mirror(node, log.topic_partition.topic, item.index) is not log:  # else clients may have written it
+            raise refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {log.topic_partition.topic!r} was deleted")
         start = min(item.start_offset, log.high_watermark)
         if start > log.log_start_offset:
             log.delete_records(start)

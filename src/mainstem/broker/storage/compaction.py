@@ -165,7 +165,7 @@ class Compaction:
             return
         loop = asyncio.get_running_loop()
         offsets = decode_offsets(read_file(self._directory.disk, self._directory.path / CLEANER_CHECKPOINT)) or {}
-        self._cleaned = {name: _Cleaned(None, offset) for name, offset in offsets.items()}
+        self._cleaned = {name: _Cleaned(self._log.topic_id_of(name), offset) for name, offset in offsets.items()}
         used_s = loop.time()
         try:
             while True:
@@ -295,7 +295,11 @@ class Compaction:
         statistics.records_after += result.records_after
         self._retries.pop(log.topic_partition, None)
         self._cleaned[log.topic_partition] = _Cleaned(log.topic_id, result.cleaned_offset)
-        self._cleaned = {name: each for name, each in self._cleaned.items() if self._directory.holds(name)}
+        self._cleaned = {
+            name: each
+            for name, each in self._cleaned.items()
+            if self._directory.holds(name) and self._log.topic_id_of(name) in (None, each.topic_id)
+        }
         content = encode_offsets({name: each.offset for name, each in self._cleaned.items()})
         path = self._directory.path / CLEANER_CHECKPOINT
         await asyncio.to_thread(replace_file, self._directory.disk, path, content, sync=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from uuid import UUID
 
 from mainstem.client.records import EncodedRecord
 from mainstem.client.wire.cluster.cluster import WireClient
@@ -27,6 +28,7 @@ from mainstem.errors import (
     OutcomeUnknownError,
     ProducerError,
     RecordTooLargeError,
+    UnknownTopicError,
 )
 from mainstem.model import Position, TopicPartition
 from mainstem.record.partitioner import partition_for
@@ -49,10 +51,16 @@ class AppendSession:
         Raises UnknownTopicError, RecordTooLargeError, LogUnavailableError, OutcomeUnknownError, RemoteError; partitions
         before the one that failed have been appended to.
         """
-        by_partition = self._by_partition(topic, records)
+        records = list(records)
         self._has_appended = False
         try:
-            return Position({tp: self._append(tp, rows) for tp, rows in by_partition.items()})
+            try:
+                return self._append_all(topic, records)
+            except UnknownTopicError:
+                if self._has_appended:
+                    raise
+                # It was perhaps recreated, with another number of partitions.
+                return self._append_all(topic, records)
         except OutcomeUnknownError:
             raise
         except LogUnavailableError as error:
@@ -62,6 +70,11 @@ class AppendSession:
 
     def close(self) -> None:
         self._client.close()
+
+    def _append_all(self, topic: str, records: Sequence[EncodedRecord]) -> Position:
+        by_partition = self._by_partition(topic, records)
+        topic_id = self._client.topics[topic].topic_id
+        return Position({tp: self._append(tp, rows, topic_id) for tp, rows in by_partition.items()})
 
     def _by_partition(self, topic: str, records: Iterable[EncodedRecord]) -> dict[TopicPartition, list[NewRecord]]:
         count = self._client.partition_count(topic)
@@ -76,23 +89,26 @@ class AppendSession:
             rows.setdefault(TopicPartition(topic, partition), []).append(row)
         return rows
 
-    def _append(self, tp: TopicPartition, rows: Sequence[NewRecord]) -> int:
+    def _append(self, tp: TopicPartition, rows: Sequence[NewRecord], topic_id: UUID) -> int:
         """Append to one partition; returns the offset after the last record."""
         try:
-            return self._produce(tp, rows)
+            return self._produce(tp, rows, topic_id)
         except ProducerError:
-            return self._produce(tp, rows)  # the log refused them: it does not know the producer, or no longer
+            return self._produce(
+                tp, rows, topic_id
+            )  # the log refused them: it does not know the producer, or no longer
         except RecordTooLargeError:
             if len(rows) == 1:
                 raise
             half = len(rows) // 2  # too many for one batch, though each may be small enough
-            self._append(tp, rows[:half])
-            return self._append(tp, rows[half:])
+            self._append(tp, rows[:half], topic_id)
+            return self._append(tp, rows[half:], topic_id)
 
-    def _produce(self, tp: TopicPartition, rows: Sequence[NewRecord]) -> int:
+    def _produce(self, tp: TopicPartition, rows: Sequence[NewRecord], topic_id: UUID) -> int:
         stamps = self._stamps = self._stamps or BatchStamps(init_producer_id(self._client))
         try:
-            base_offset = self._client.produce(tp, build_batch(rows, producer=stamps.next_stamp(tp)))
+            batch = build_batch(rows, producer=stamps.next_stamp(tp))
+            base_offset = self._client.produce(tp, batch, topic_id=topic_id)
         except ConditionFailedError:
             raise  # logs look for repeats before conditions: no attempt was appended, the sequence has not moved
         except BaseException as error:

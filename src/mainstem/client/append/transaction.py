@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Final
+from uuid import UUID
 
 from mainstem.client.records import EncodedRecord, HeadersLike, encoded, encoded_headers, traced
 from mainstem.client.values import key_bytes, value_bytes
@@ -54,21 +55,23 @@ class TransactionSession:
             self.producer.init()
             self._is_ready = True
 
-    def produce(self, tp: TopicPartition, rows: Sequence[NewRecord]) -> int:
-        """Append to a partition in the transaction; returns the offset after the last record."""
+    def produce(self, tp: TopicPartition, rows: Sequence[NewRecord], topic_id: UUID) -> int:
+        """Append to a partition of this topic in the transaction; returns the offset after the last record."""
         self.producer.add([tp])
         stamps = self._stamps = self._stamps or BatchStamps(self.producer.identity, is_transactional=True)
         stamps.adopt(self.producer.identity)
         try:
             batch = build_batch(rows, producer=stamps.next_stamp(tp))
             with self.producer.explaining():
-                base_offset = self.client.produce(tp, batch, transactional_id=self.producer.transactional_id)
+                base_offset = self.client.produce(
+                    tp, batch, transactional_id=self.producer.transactional_id, topic_id=topic_id
+                )
         except RecordTooLargeError:
             if len(rows) == 1:
                 raise
             half = len(rows) // 2  # too many for one batch, though each may be small enough
-            self.produce(tp, rows[:half])
-            return self.produce(tp, rows[half:])
+            self.produce(tp, rows[:half], topic_id)
+            return self.produce(tp, rows[half:], topic_id)
         stamps.advance(tp, len(rows))
         return base_offset + len(rows)
 
@@ -92,6 +95,8 @@ class Transaction:
         self._gathered: dict[TopicPartition, list[NewRecord]] = {}
         self._gathered_bytes: dict[TopicPartition, int] = {}
         self._next_offsets: dict[TopicPartition, int] = {}
+        self._topic_ids: dict[str, UUID] = {}
+        """The topics that records were placed in: a recreated one may have another number of partitions."""
         self._keyless = random.random()
         self._position: Position | None = None
         self._unsent: BaseException | None = None
@@ -138,6 +143,7 @@ class Transaction:
         session = self._open()
         with sending(topic, "create") as span, self._explaining(topic):
             count, now_ms = session.client.partition_count(topic), session.clock.time_ms()
+            self._topic_ids.setdefault(topic, session.client.topics[topic].topic_id)
             for record in traced(records, span):
                 number = record.partition
                 if number is None:
@@ -163,7 +169,7 @@ class Transaction:
     def _send(self, tp: TopicPartition) -> None:
         del self._gathered_bytes[tp]
         try:
-            self._next_offsets[tp] = self._open().produce(tp, self._gathered.pop(tp))
+            self._next_offsets[tp] = self._open().produce(tp, self._gathered.pop(tp), self._topic_ids[tp.topic])
         except BaseException as error:
             self._unsent = error
             raise

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from typing import Final
+from uuid import UUID
 
 from mainstem.client.failures import error_of
 from mainstem.client.read.reader import BoundedReader
-from mainstem.client.read.start import Offsets
+from mainstem.client.read.start import Offsets, TopicIds
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.connection.pool import Pool
 from mainstem.errors import RemoteError
 from mainstem.model import OnDamaged, TopicPartition
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.list_key_offsets import ListKeyOffsetsRequest, ListKeyOffsetsResponse
+from mainstem.protocol.schema import ZERO_UUID
 from mainstem.record.constants import INT64_MAX
 
 _PAGE: Final = 1_000
@@ -124,9 +126,10 @@ class KeyReader(BoundedReader):
         limit: int | None = None,
         on_damaged: OnDamaged = "stop",
         offsets: KeyOffsets | None = None,
+        topic_ids: TopicIds | None = None,
     ) -> None:
         """``start`` and ``end`` name the one partition; ``offsets``: the key's between them, if known."""
-        super().__init__(pool, start, end, key=key, limit=limit, on_damaged=on_damaged)
+        super().__init__(pool, start, end, key=key, limit=limit, on_damaged=on_damaged, topic_ids=topic_ids)
         [self._tp] = start
         self._offsets = offsets or KeyOffsets(pool, self._tp, key)
         self._scan_reason = None if offsets else self._offsets.open(start[self._tp], end[self._tp])
@@ -155,7 +158,19 @@ class KeyReader(BoundedReader):
         start = min(start, end)
         assert self._key is not None
         offsets = self._offsets.between(start, end) if self._scan_reason is None else None
-        return KeyReader(self._pool, {self._tp: start}, {self._tp: end}, key=self._key, offsets=offsets)
+        return KeyReader(
+            self._pool,
+            {self._tp: start},
+            {self._tp: end},
+            key=self._key,
+            offsets=offsets,
+            topic_ids=self._topic_ids,
+        )
+
+    @property
+    def topic_id(self) -> UUID:
+        """The id of the topic that is read; zeros where it has none."""
+        return self._topic_ids.get(self._tp.topic, ZERO_UUID)
 
     def has_only(self, offset: int) -> bool:
         """Whether the index says, without another request, that the key has its one record here at ``offset``."""

@@ -14,7 +14,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from mainstem.client.read.decoding import Chunk
-from mainstem.client.read.start import Moment, Offsets, end_offsets, partitions_of, start_offsets
+from mainstem.client.read.start import (
+    Moment,
+    Offsets,
+    TopicIds,
+    end_offsets,
+    partitions_of,
+    require_topics,
+    start_offsets,
+    topic_ids_of,
+)
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.cluster.damage import check_on_damaged
 from mainstem.client.wire.cluster.fetching import FetchedPartition
@@ -121,9 +130,14 @@ class BoundedReader(Iterator[Record]):
         limit: int | None = None,
         fetch_bytes: int = FETCH_BYTES,
         on_damaged: OnDamaged = "stop",
+        topic_ids: TopicIds | None = None,
     ) -> None:
-        """``fetch_bytes``: about how much is asked of the log at once, so what the reader holds in memory."""
+        """``fetch_bytes``: about how much is asked of the log at once, so what the reader holds in memory.
+
+        ``topic_ids``: the topics that the offsets are of. A recreated topic is another one: UnknownTopicError.
+        """
         self._pool = pool
+        self._topic_ids: TopicIds = topic_ids or {}
         self._fetch_bytes = fetch_bytes
         self._chunks = _Chunks(start, on_damaged, end)
         self._end = end
@@ -166,7 +180,9 @@ class BoundedReader(Iterator[Record]):
         if not wanted:
             return False
         with self._pool.borrow() as client:
+            require_topics(client, self._topic_ids)
             fetched = client.fetch(wanted, partition_max_bytes=self._partition_bytes(), max_bytes=self._fetch_bytes)
+            require_topics(client, self._topic_ids)
         for tp, part in fetched.items():
             self._chunks.add_fetched(tp, part, wanted[tp])
         return True
@@ -206,6 +222,7 @@ class Follower(Iterator[Record]):
         self._clock = clock
         self._is_closed = False
         ends = end_offsets(client, partitions_of(client, topics), read_committed=True)
+        self._topic_ids = topic_ids_of(client, topics)
         self._chunks = _Chunks(start_offsets(client, ends, start, on_damaged=on_damaged), on_damaged)
         self._looked_s = clock.monotonic_s()
 
@@ -260,6 +277,7 @@ class Follower(Iterator[Record]):
     def _fetch(self) -> None:
         try:
             self._look_for_partitions()
+            require_topics(self._client, self._topic_ids)
             wanted = self._chunks.offsets
             fetched = self._client.fetch(
                 wanted,
@@ -267,6 +285,7 @@ class Follower(Iterator[Record]):
                 partition_max_bytes=min(_PARTITION_BYTES, self._fetch_bytes),
                 max_bytes=self._fetch_bytes,
             )
+            require_topics(self._client, self._topic_ids)
         except LogUnavailableError:
             if self._is_closed:
                 return

@@ -8,15 +8,18 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
+from uuid import UUID
 
 from mainstem.client.read.time_search import first_records_at
 from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, Isolation, WireClient
+from mainstem.client.wire.cluster.metadata import recreated_topic
 from mainstem.errors import InputError, OffsetOutOfRangeError, UnknownTopicError
-from mainstem.model import OnDamaged, Position, TopicPartition
+from mainstem.model import OnDamaged, Position, TopicPartition, topic_was_recreated
 
 Moment: TypeAlias = str | int | Position | datetime.datetime
 """``"earliest"``, ``"latest"``, an offset (of every partition), a position (also in its text form), or a time."""
 Offsets: TypeAlias = dict[TopicPartition, int]
+TopicIds: TypeAlias = Mapping[str, UUID]
 
 
 def partitions_of(client: WireClient, topics: Iterable[str]) -> list[TopicPartition]:
@@ -27,6 +30,25 @@ def partitions_of(client: WireClient, topics: Iterable[str]) -> list[TopicPartit
         if name not in found:
             raise UnknownTopicError(f"there is no topic {name!r}; mainstem topics list shows the topics")
     return [TopicPartition(name, partition) for name in names for partition in found[name].partitions]
+
+
+def topic_ids_of(client: WireClient, topics: Iterable[str]) -> TopicIds:
+    """The ids of topics whose partitions were just asked for."""
+    return {name: client.topics[name].topic_id for name in topics}
+
+
+def require_topics(client: WireClient, topic_ids: TopicIds) -> None:
+    """See that offsets of these topics mean something to ``client``, which may know a topic from before or after.
+
+    Raises UnknownTopicError for a topic that was deleted or recreated.
+    """
+    for name, topic_id in topic_ids.items():
+        known = client.topics.get(name)
+        if known is None or not topic_was_recreated(topic_id, known.topic_id):
+            continue
+        now = client.metadata([name]).get(name)
+        if now is None or topic_was_recreated(topic_id, now.topic_id):
+            raise recreated_topic(name)
 
 
 def end_offsets(client: WireClient, partitions: Iterable[TopicPartition], *, read_committed: bool) -> Offsets:

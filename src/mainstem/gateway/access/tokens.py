@@ -193,6 +193,7 @@ class TokenFile:
         self._clock = clock or SystemClock()
         self._tokens = tuple(read_tokens(path).values())
         self._seen = self._state()
+        self._refusal: str | None = None
         self._looked_s = self._clock.monotonic_s()
 
     @property
@@ -221,11 +222,14 @@ class TokenFile:
         state = self._state()
         if state == self._seen:
             return
-        self._seen = state
         try:
             self._tokens = tuple(read_tokens(self._path).values())
-        except ConfigError as error:
-            _LOG.error("the tokens stay as they were: %s", error)
+        except ConfigError as error:  # it is read again each time: chmod, for one, changes nothing that ``_state`` sees
+            if str(error) != self._refusal:
+                _LOG.error("the tokens stay as they were: %s", error)
+            self._refusal = str(error)
+        else:
+            self._seen, self._refusal = state, None
 
     def _state(self) -> tuple[int, int, int] | None:
         try:

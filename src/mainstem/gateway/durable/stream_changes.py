@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from mainstem.errors import (
     InputError,
+    OutcomeUnknownError,
     StreamConflictError,
     UnknownStreamError,
     UnsupportedFeatureError,
@@ -77,6 +78,8 @@ class StreamChanges:
         data = _joined(plan.config, plan.prefix, _body(plan.config, body))
         try:
             outcome = self._created(name, fields, plan.config, data)
+        except OutcomeUnknownError:
+            raise  # the fork may be there
         except BaseException:
             self._release(plan.source, plan.config.source, name.key)
             raise
@@ -220,7 +223,7 @@ class StreamChanges:
                 following[:] = [None]
                 if state is None or state.origin != origin or gone not in state.forks:
                     return None
-                ends = state.is_deleted and all(each == gone for each in state.forks)
+                ends = state.is_deleted and state.forks == (gone,)
                 if ends:
                     following[:] = [state.config.source]
                 return Proposal(StreamEvent("unfork", state.tail.length, other=gone), None if ends else b"")

@@ -2,7 +2,7 @@
 
 1. The state of a stream is in its key's last record, or in the checkpoint that this record names and the records after
    it. A state that was read is kept, up to ``KEPT_BYTES`` in all, and is true as long as its record is the key's last
-   one: the key index says so in one request.
+   one in the same topic: the key index says so in one request.
 2. Every record is appended with ``expect_key_offset``, the offset of the key's last record as the decision saw it. So
    decisions of several gateways on one stream never interleave: one is appended, and the others decide again.
 3. A read ends at the tail of the state that it began with.
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
+from uuid import UUID
 
 from mainstem.client.log import Log
 from mainstem.client.read.key_reader import KeyReader
@@ -60,6 +61,8 @@ class StreamFound(NamedTuple):
     state: StreamState | None
     last: int
     partition: int
+    topic_id: UUID
+    """In a recreated topic no stream exists."""
 
 
 class StreamPage(NamedTuple):
@@ -136,10 +139,11 @@ class StreamLog:
             last, known = reader.last_offset, self._known(name)
             [(tp, _)] = reader.end.items()
             assert last is not None
-            if known is not None and known.last >= last:
+            if known is not None and known.topic_id == reader.topic_id and known.last >= last:
                 return _OpenedStream(known, reader)
             if last == _ABSENT:
-                return _OpenedStream(self._keep(name, StreamFound(None, _ABSENT, tp.partition)), reader)
+                absent = StreamFound(None, _ABSENT, tp.partition, reader.topic_id)
+                return _OpenedStream(self._keep(name, absent), reader)
             record = next(reader.between(last, last + 1), None)
             if record is not None:
                 return _OpenedStream(self._keep(name, self._loaded(name, reader, record)), reader, record)
@@ -236,9 +240,9 @@ class StreamLog:
         last = record.offset
         event, state = event_of(record), state_of(record)
         if state is not None:
-            return StreamFound(state, last, record.partition)
+            return StreamFound(state, last, record.partition, reader.topic_id)
         if event.checkpoint is None:
-            return StreamFound(None, last, record.partition)
+            return StreamFound(None, last, record.partition, reader.topic_id)
         for index, each in enumerate(reader.between(event.checkpoint, last + 1)):
             if index == 0:
                 state = state_of(each)
@@ -246,7 +250,7 @@ class StreamLog:
                 state = advanced(state, event_of(each), each.offset, each.timestamp_ms, has_state=False)
             if index > 2 * CHECKPOINT_EVERY:
                 raise UnsupportedFeatureError(f"{name.key[:100]!r} has records that were not written by /streams")
-        return StreamFound(state, last, record.partition)
+        return StreamFound(state, last, record.partition, reader.topic_id)
 
     def _tried(
         self, name: StreamName, known: StreamFound, decide: Callable[[StreamFound], Proposal | _Answer]
@@ -288,7 +292,7 @@ class StreamLog:
             return None
         [(tp, after)] = position.items()
         next_state = advanced(state, event, after - 1, now_ms, has_state=has_state)
-        return self._keep(name, StreamFound(next_state, after - 1, tp.partition))
+        return self._keep(name, StreamFound(next_state, after - 1, tp.partition, found.topic_id))
 
     def _known(self, name: StreamName) -> StreamFound | None:
         with self._lock:
@@ -300,7 +304,7 @@ class StreamLog:
     def _keep(self, name: StreamName, found: StreamFound) -> StreamFound:
         with self._lock:
             held = self._kept.get(name)
-            if held is not None and held.last > found.last:
+            if held is not None and held.topic_id == found.topic_id and held.last > found.last:
                 return found  # another thread was faster and knows more
             self._drop(name)
             self._kept[name] = found
@@ -324,7 +328,7 @@ def followed(found: StreamFound, record: Record) -> StreamFound:
     event = event_of(record)
     has_state = event.checkpoint is None
     state = advanced(found.state, event, record.offset, record.timestamp_ms, has_state=has_state)
-    return StreamFound(state, record.offset, record.partition)
+    return StreamFound(state, record.offset, record.partition, found.topic_id)
 
 
 def _size_bytes(found: StreamFound) -> int:

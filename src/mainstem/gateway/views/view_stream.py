@@ -52,13 +52,14 @@ def view_stream(watch: ChangeSubscription, wake: Wake, workers: Workers, streams
 async def _blocks(watch: ChangeSubscription, wake: Wake, workers: Workers) -> AsyncGenerator[bytes, None]:
     yield opening(str(watch.began))
     while True:
+        is_held = watch.is_held  # before ``next``: the view may come to the position just after it
         changes = await workers.run(watch.next)
         if changes is not None:
             for block in _events(changes):
                 yield block
             if changes.position is None:
                 continue
-        if watch.is_held:
+        if is_held:
             await wake.wait(_HELD_S)
             continue
         await wake.wait(BEAT_S)

@@ -73,7 +73,7 @@ class NodeLog:
         for topic_partition in self.directory.directories():
             if self.metadata.may_be_left_over(topic_partition.topic) and topic_partition != METADATA_PARTITION:
                 self._maybe_set_aside(topic_partition)
-        self.directory.open_partitions(self.config_of, self._topic_id_of)
+        self.directory.open_partitions(self.config_of, self.topic_id_of)
         for topic in self.metadata.topics.values():
             self.directory.expect(topic.topic_partitions)
 
@@ -96,7 +96,8 @@ class NodeLog:
         topic = self.metadata.topics.get(topic_partition.topic)
         return LogConfig.of(topic.configs if topic is not None else {}, self.defaults)
 
-    def _topic_id_of(self, topic_partition: TopicPartition) -> UUID | None:
+    def topic_id_of(self, topic_partition: TopicPartition) -> UUID | None:
+        """The id of a partition's topic; None where there is no such topic."""
         topic = self.metadata.topics.get(topic_partition.topic)
         return topic.topic_id if topic is not None else None
 

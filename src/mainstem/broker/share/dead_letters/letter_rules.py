@@ -66,13 +66,13 @@ class LetterRules:
 
     @staticmethod
     def require_allowed(topics: Topics, topic: Topic) -> None:
-        """Raise InputError when a topic takes no dead letters, or is not the one of its name any more."""
-        name = topic.name
-        if topics.get(name) is not topic:
+        """Raise InputError when a topic takes no dead letters now, or is not there any more."""
+        name, now = topic.name, topics.by_id(topic.topic_id)
+        if now is None:
             raise InputError(f"topic {name!r} for dead letters was deleted")
-        if topic.configs.get(_ALLOWED, "").strip().lower() != "true":
+        if now.configs.get(_ALLOWED, "").strip().lower() != "true":
             raise InputError(f"topic {name!r} does not take dead letters: set {_ALLOWED}=true on it")
-        if topic.is_mirror:
+        if now.is_mirror:
             raise InputError(f"topic {name!r} is a mirror: only its source writes it; name another for dead letters")
 
 

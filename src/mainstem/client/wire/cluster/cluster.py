@@ -27,7 +27,8 @@ from mainstem.client.failures import error_of, heals
 from mainstem.client.security import Security
 from mainstem.client.wire.cluster.fetching import FetchedPartition, FetchLimits, asked_in, fetch_request, read_response
 from mainstem.client.wire.cluster.listed_offsets import list_offsets_request, listed_offsets, parts
-from mainstem.client.wire.cluster.metadata import NO_LEADER, ClusterMetadata, TopicMetadata
+from mainstem.client.wire.cluster.metadata import NO_LEADER, ClusterMetadata, TopicMetadata, recreated_topic
+from mainstem.client.wire.cluster.producing import produce_request
 from mainstem.client.wire.connection.connection import BrokerConnection, ConnectionOptions, ReceiveBuffer, exchanges
 from mainstem.client.wire.connection.connections import Connections
 from mainstem.client.wire.connection.deadline import Deadline, pauses_s
@@ -38,8 +39,7 @@ from mainstem.model import TopicPartition, topic_was_recreated
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.fetch import FetchRequest
 from mainstem.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from mainstem.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from mainstem.protocol.schema import ZERO_UUID, Buffer, Message
+from mainstem.protocol.schema import Buffer, Message
 from mainstem.record.header import read_header
 
 T = TypeVar("T")
@@ -48,7 +48,6 @@ LATEST: Final = -1
 """The end of a partition: its high watermark, or its last stable offset when reading what is committed."""
 EARLIEST: Final = -2
 """The log start offset."""
-_PRODUCE_VERSION_MAX_BY_NAME: Final = 12
 _CLOSE_TIMEOUT_S: Final = 1.0
 _AT_ONCE_MAX: Final = 50
 _PARTITION_COUNT_S: Final = 60.0
@@ -122,7 +121,7 @@ class WireClient:
         self._connections = Connections(_options(client_id, dial, security, self._clock))
         self._cluster = ClusterMetadata()
         self._buffers: dict[Address, ReceiveBuffer] | None = {} if reuse_buffers else None
-        self._partition_counts: dict[str, tuple[int, float]] = {}
+        self._counted_until_s: dict[str, float] = {}
         self._closed = threading.Event()
         self._in_use = threading.Lock()
 
@@ -147,14 +146,11 @@ class WireClient:
 
     def partition_count(self, topic: str) -> int:
         """How many partitions a topic has, as of a minute ago or later. Raises UnknownTopicError."""
-        count, until_s = self._partition_counts.get(topic, (0, 0.0))
-        if topic not in self._cluster.topics or self._clock.monotonic_s() >= until_s:
-            found = self.metadata([topic])
-            if topic not in found:
+        if topic not in self._cluster.topics or self._clock.monotonic_s() >= self._counted_until_s.get(topic, 0.0):
+            if topic not in self.metadata([topic]):
                 raise UnknownTopicError(f"there is no topic {topic!r}; mainstem topics list shows the topics")
-            count = len(found[topic].partitions)
-            self._partition_counts[topic] = count, self._clock.monotonic_s() + _PARTITION_COUNT_S
-        return count
+            self._counted_until_s[topic] = self._clock.monotonic_s() + _PARTITION_COUNT_S
+        return len(self._cluster.topics[topic].partitions)
 
     @property
     def bootstrap(self) -> str:
@@ -233,19 +229,26 @@ class WireClient:
     # ---- writing
 
     def produce(
-        self, topic_partition: TopicPartition, batch: Buffer, *, acks: int = -1, transactional_id: str | None = None
+        self,
+        topic_partition: TopicPartition,
+        batch: Buffer,
+        *,
+        acks: int = -1,
+        transactional_id: str | None = None,
+        topic_id: UUID | None = None,
     ) -> int:
         """Append record batches as they are; returns the offset of the first record once it is durable.
 
         A batch that carries a producer's stamp is sent again when its answer got lost; one without is not, because it
-        could then be in the log twice: after a LogUnavailableError it is there once or not at all.
+        could then be in the log twice: after a LogUnavailableError it is there once or not at all. ``topic_id``: the
+        topic that it is for; another one of the same name is refused.
         Raises RecordTooLargeError, ProducerError, UnknownTopicError, CorruptBatchError, RemoteError.
         """
         if acks not in (-1, 1):
             raise InputError(f"acks={acks}: a position comes back only with acks=-1 (all) or 1")
         is_idempotent = read_header(batch).has_producer
         return self._retrying(
-            lambda deadline: self._produce(topic_partition, batch, acks, transactional_id, deadline),
+            lambda deadline: self._produce(topic_partition, batch, acks, transactional_id, topic_id, deadline),
             resends=is_idempotent,
         )
 
@@ -430,7 +433,7 @@ class WireClient:
             now = self._ask_metadata(frozenset(topic_ids), deadline)
             for tp in healing:
                 if tp.topic not in now or topic_was_recreated(topic_ids[tp.topic], now[tp.topic].topic_id):
-                    answers[tp] = FetchedPartition.failed(_recreated_topic(tp))
+                    answers[tp] = FetchedPartition.failed(recreated_topic(tp.topic))
         if healing and all(fetched.heals for fetched in answers.values()):
             raise _MayHealError(answers[healing[0]].error or LogUnavailableError("no answer"))
         return answers
@@ -441,18 +444,21 @@ class WireClient:
         return self._buffers.setdefault(connection.address, ReceiveBuffer())
 
     def _produce(
-        self, tp: TopicPartition, batch: Buffer, acks: int, transactional_id: str | None, deadline: Deadline
+        self,
+        tp: TopicPartition,
+        batch: Buffer,
+        acks: int,
+        transactional_id: str | None,
+        wanted_id: UUID | None,
+        deadline: Deadline,
     ) -> int:
         [leader] = self._by_leader([tp], deadline)
-        topic_id = self._cluster.topics[tp.topic].topic_id
-        data = PartitionProduceData(index=tp.partition, records=batch)
-        request = ProduceRequest(
-            transactional_id=transactional_id,
-            acks=acks,
-            timeout_ms=int(self.timeout_s * 1000),
-            topic_data=[TopicProduceData(name=tp.topic, topic_id=topic_id, partition_data=[data])],
+        topics = self._cluster.topics
+        if topic_was_recreated(wanted_id, topics[tp.topic].topic_id):
+            raise recreated_topic(tp.topic)
+        request, version_max = produce_request(
+            {tp: batch}, topics, acks=acks, transactional_id=transactional_id, timeout_s=self.timeout_s
         )
-        version_max = _PRODUCE_VERSION_MAX_BY_NAME if topic_id == ZERO_UUID else None
         answer = self._connections.to(leader, deadline).exchange(request, deadline, version_max)
         result = answer.responses[0].partition_responses[0]
         details = [entry.batch_index_error_message for entry in result.record_errors]
@@ -469,26 +475,12 @@ class WireClient:
             return [ProduceFlight(None, dict(batches), {})]
         flights = []
         for leader, tps in by_leader.items():
-            topic_ids = {tp.topic: self._cluster.topics[tp.topic].topic_id for tp in tps}
+            topics = {tp.topic: self._cluster.topics[tp.topic] for tp in tps}
+            topic_ids = {name: topic.topic_id for name, topic in topics.items()}
             flight = ProduceFlight(None, {tp: batches[tp] for tp in tps}, topic_ids)
-            request = ProduceRequest(
-                transactional_id=transactional_id,
-                acks=-1,
-                timeout_ms=int(self.timeout_s * 1000),
-                topic_data=[
-                    TopicProduceData(
-                        name=topic,
-                        topic_id=topic_id,
-                        partition_data=[
-                            PartitionProduceData(index=tp.partition, records=batches[tp])
-                            for tp in tps
-                            if tp.topic == topic
-                        ],
-                    )
-                    for topic, topic_id in topic_ids.items()
-                ],
+            request, version_max = produce_request(
+                flight.batches, topics, acks=-1, transactional_id=transactional_id, timeout_s=self.timeout_s
             )
-            version_max = _PRODUCE_VERSION_MAX_BY_NAME if ZERO_UUID in topic_ids.values() else None
             flights.append(flight)
             try:
                 connection = self._connections.to(leader, deadline)
@@ -591,9 +583,3 @@ class WireClient:
         if isinstance(failure, LogUnavailableError):
             return LogUnavailableError(f"gave up after {deadline.timeout_s:g} s: {failure}")
         return failure
-
-
-def _recreated_topic(tp: TopicPartition) -> UnknownTopicError:
-    return UnknownTopicError(
-        f"topic {tp.topic!r} was deleted, and perhaps recreated: offsets from before mean nothing any more"
-    )

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from mainstem.addresses import Address
 from mainstem.client.failures import error_of, heals
+from mainstem.errors import UnknownTopicError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 
@@ -58,6 +59,13 @@ class ClusterMetadata:
 
     def name_of(self, topic_id: uuid.UUID) -> str | None:
         return next((topic.name for topic in self.topics.values() if topic.topic_id == topic_id), None)
+
+
+def recreated_topic(name: str) -> UnknownTopicError:
+    """The error for a topic that has another id than before."""
+    return UnknownTopicError(
+        f"topic {name!r} was deleted, and perhaps recreated: offsets from before mean nothing any more"
+    )
 
 
 def _topic(answer: MetadataResponseTopic) -> TopicMetadata | None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from mainstem.log.verifiable import partition_tree
 from mainstem.model import TopicPartition
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from mainstem.protocol.messages.read_tree import ReadTreeRequest
+from mainstem.protocol.schema import ZERO_UUID
 from mainstem.tlog.checkpoints import open_checkpoint
 from mainstem.tlog.key_file import create_keys
 from mainstem.tlog.tiles import decode_bundle
@@ -107,5 +113,41 @@ def test_what_is_not_there_says_why(tmp_path: Path) -> None:
             answer = await read(client, "checkpoint")
             assert "mainstem keys create" in answer.error_message
             assert (await read(client, "nonsense")).error_code == ErrorCode.INVALID_REQUEST
+
+    asyncio.run(scenario())
+
+
+def test_a_topic_is_deleted_when_no_thread_writes_the_files_of_its_tree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a thread would write into the directory of a new topic of that name."""
+    key = create_keys(tmp_path / "keys", "log.example.com").verifier()
+    is_reading, goes_on = threading.Event(), threading.Event()
+    read_batches = partition_tree.read_batches
+
+    def read_slowly(*arguments: Any) -> Any:
+        is_reading.set()
+        assert goes_on.wait(60)
+        return read_batches(*arguments)
+
+    monkeypatch.setattr(partition_tree, "read_batches", read_slowly)
+
+    async def scenario() -> None:
+        async with running(tmp_path / "data", {"mainstem.signing.keys": str(tmp_path / "keys")}) as client:
+            await make_topic(client)
+            await client.produce("t", b"old")
+            await until(is_reading.is_set)
+            trees, topics = client.broker.node.trees, client.broker.node.topics
+            request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t", topic_id=ZERO_UUID)], timeout_ms=1)
+            deleting = asyncio.ensure_future(client.request(request, 6))
+            await until(lambda: bool(trees._resting))
+            assert topics.get("t") is not None
+            goes_on.set()
+            assert (await deleting).responses[0].error_code == 0
+            await make_topic(client)
+            await client.produce("t", b"new")
+            answer = await read(client, "checkpoint")
+            assert answer.error_code == 0, answer.error_message
+            assert open_checkpoint(answer.data, [key]).size == 1
 
     asyncio.run(scenario())

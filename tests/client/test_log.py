@@ -20,6 +20,7 @@ from mainstem.errors import (
 )
 from mainstem.model import Position, TopicPartition
 from mainstem.record.partitioner import partition_for
+from tests.support.eventually import eventually
 
 NewTopic = Callable[..., str]
 
@@ -241,8 +242,10 @@ def test_a_topic_is_created_described_altered_and_deleted(log: Log) -> None:
     assert description.configs["cleanup.policy"] == "compact"
     assert log.topics()["life"].topic_id == description.info.topic_id
     log.cluster_admin.set_topic_configs("life", {"retention.ms": "5000"})
-    changed = log.describe_topic("life").configs
-    assert (changed["retention.ms"], changed["cleanup.policy"]) == ("5000", "compact")
+    eventually(  # a broker of Apache Kafka learns of it from the controller, some time after the answer
+        lambda: log.describe_topic("life").configs["retention.ms"] == "5000", "the config is changed"
+    )
+    assert log.describe_topic("life").configs["cleanup.policy"] == "compact"
     with pytest.raises(ConfigError, match="life"):
         log.cluster_admin.set_topic_configs("life", {"cleanup.policy": "sometimes"})
     log.delete_topic("life")

@@ -53,6 +53,17 @@ def test_a_read_sees_the_write_that_it_names_every_time(setting: SinkSetting) ->
             assert setting.rows() == [(1, f"n{number}")]
 
 
+def test_a_read_is_refused_when_the_database_has_lost_the_write_that_it_names(setting: SinkSetting) -> None:
+    with setting.host() as host:
+        setting.reached(host, setting.append(1))
+        setting.database.execute("CREATE TABLE kept AS SELECT bookmark FROM mainstem_sinks")
+        position = setting.append(1, "b")
+        setting.reached(host, position)
+        setting.database.execute("UPDATE mainstem_sinks SET bookmark = (SELECT bookmark FROM kept)")
+        with pytest.raises(UnavailableError, match="lost what it had committed"):
+            host.query("orders", GetQuery("1"), ReadOptions(at_least=position))
+
+
 def test_a_range_of_keys_has_pages(setting: SinkSetting) -> None:
     with setting.host() as host:
         for number in (1, 2, 10, 11):

@@ -42,7 +42,7 @@ from mainstem.broker.telemetry.telemetry import Telemetry
 from mainstem.broker.transactions.coordinator import TransactionCoordinator, TransactionSettings
 from mainstem.broker.transactions.markers import Markers
 from mainstem.clock import Clock
-from mainstem.errors import ConfigError
+from mainstem.errors import ConfigError, UnknownTopicError
 from mainstem.log.files.disk import Disk
 from mainstem.log.node.checkpoint_write import CheckpointWrite
 from mainstem.log.node.metadata import Metadata
@@ -187,9 +187,15 @@ class Node:
             self.log.metadata.reserve_producer_ids(producer_id + 1 + _PRODUCER_IDS_OF_A_SOURCE)
 
     async def delete_topic(self, topic: Topic) -> None:
-        """Delete a topic, wake the requests that wait for it, and drop its committed offsets. Raises StorageError."""
+        """Delete a topic, wake the requests that wait for it, and drop its committed offsets.
+
+        Raises StorageError, and UnknownTopicError when another request has deleted it meanwhile.
+        """
         logs = topic.partitions.opened()
-        self.topics.delete(topic)
+        async with self.trees.resting(logs):
+            if self.topics.by_id(topic.topic_id) is None:
+                raise UnknownTopicError(f"topic {topic.name!r} was deleted")
+            self.topics.delete(topic)
         self.meters.forget(topic.name)
         for log in logs:
             self.commit.forget(log)

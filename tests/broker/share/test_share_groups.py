@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from mainstem.log.partition.checkpoints import encode_uuid
 from mainstem.protocol.errors import ErrorCode
@@ -178,6 +181,36 @@ async def test_what_a_closed_connection_held_is_for_others(client: Client) -> No
     waiting = asyncio.ensure_future(first.acquire(max_wait_ms=60_000))
     second.client.close()
     assert await waiting == [(0, 0, 2)]
+
+
+@with_broker()
+async def test_a_fetch_that_waits_does_not_bring_back_state_that_was_deleted_meanwhile(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member, other = await with_records(client, 1), await client.another()
+    assert await member.acquire() == [(0, 0, 1)]
+    assert await member.acknowledge(0, 0, ACCEPT) == (0, 0)
+    node, waits = client.broker.node, asyncio.Event()
+    wait = node.fetches.wait
+
+    async def noted_wait(*arguments: Any) -> bool:
+        waits.set()
+        return await wait(*arguments)
+
+    monkeypatch.setattr(node.fetches, "wait", noted_wait)
+    waiting = asyncio.ensure_future(member.acquire(max_wait_ms=60_000))
+    await waits.wait()
+    same = Member(other)
+    same.epoch = member.epoch
+    assert (await same.leave()).error_code == 0
+    topics = [DeleteShareGroupOffsetsRequestTopic(topic_name="t")]
+    answer = await other.request(DeleteShareGroupOffsetsRequest(group_id="g", topics=topics), 0)
+    assert [topic.error_code for topic in answer.responses] == [0]
+    await other.produce("t", b"new")
+    assert await waiting == []
+    assert await offsets(other) == {}
+    assert not node.share.state.all()
+    other.close()
 
 
 @with_broker()

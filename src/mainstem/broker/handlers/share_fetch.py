@@ -112,9 +112,11 @@ async def _serve(node: Node, body: ShareFetchRequest, session: ShareSession) -> 
 async def _fetch(node: Node, body: ShareFetchRequest, session: ShareSession) -> dict[SharedPartition, PartitionData]:
     """Return new records or errors of the session's partitions, at the latest when the time is over."""
     deadline_s = node.clock.monotonic_s() + body.max_wait_ms / 1000
+    is_first = True
     while True:
         logs: list[PartitionLog] = []
-        found = _look(node, body, session, logs)
+        found = _look(node, body, session, logs, is_first=is_first)
+        is_first = False
         left_s = deadline_s - node.clock.monotonic_s()
         # The loop runs nothing else between the look and the wait, so no change is missed.
         if found or not logs or left_s <= 0 or not await node.fetches.wait(logs, left_s) or session.is_closed:
@@ -122,9 +124,12 @@ async def _fetch(node: Node, body: ShareFetchRequest, session: ShareSession) -> 
 
 
 def _look(
-    node: Node, body: ShareFetchRequest, session: ShareSession, logs: list[PartitionLog]
+    node: Node, body: ShareFetchRequest, session: ShareSession, logs: list[PartitionLog], *, is_first: bool
 ) -> dict[SharedPartition, PartitionData]:
-    """Acquire what is there now; ``logs`` are those that may have something later."""
+    """Acquire what is there now; ``logs`` are those that may have something later.
+
+    Only the first look begins the state of a partition: at a later one it may have been deleted with its group.
+    """
     found: dict[SharedPartition, PartitionData] = {}
     group_id, member_id = session.key
     left_bytes = max(0, min(body.max_bytes, node.settings.fetch_bytes_max))
@@ -136,7 +141,10 @@ def _look(
             log = find_log(node.share, partition)
             if left_records <= 0 or (left_bytes <= 0 and found):
                 continue  # an unknown partition is answered at once all the same, as in Kafka
-            share_partition = node.share.partitions.open(ShareKey(group_id, *partition), log)
+            key = ShareKey(group_id, *partition)
+            if not is_first and node.share.state.get(key) is None:
+                continue
+            share_partition = node.share.partitions.open(key, log)
             wanted = ShareFetchParams(member_id, left_records, max(1, body.batch_size), mode)
             delivered = node.share.partitions.acquire(share_partition, log, wanted, limits, left_bytes)
         except PiecesMissingError as missing:  # old records, which are loaded from the store meanwhile

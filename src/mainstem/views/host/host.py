@@ -181,8 +181,13 @@ class ViewHost:
         if options.as_of is not None:
             answer = chosen.query_as_of(request, options.as_of, options.timeout_s)
         else:
-            self._wait_until_fresh(chosen, options)
+            wait = self._wait_until_fresh(chosen, options)
             answer = chosen.query(request)
+            if wait is not None and not wait.is_reached(answer.position):
+                raise UnavailableError(
+                    f"view {view} had applied what you asked for, and its store is back at {answer.position}: its "
+                    "database lost what it had committed. Verify the view"
+                )
         answer = replace(answer, covers=self._coverage.covers(chosen.topic, answer.position))
         return replace(answer, checkpoints=self._checkpoints(answer.position)) if options.checkpoints else answer
 
@@ -254,17 +259,20 @@ class ViewHost:
             known = ", ".join(sorted(self._views)) or "none"
             raise UnknownViewError(f"there is no view {name!r}; there are: {known}") from None
 
-    def _wait_until_fresh(self, chosen: HostedView, options: ReadOptions) -> None:
+    def _wait_until_fresh(self, chosen: HostedView, options: ReadOptions) -> Wait | None:
+        """Return when the view is as fresh as that, with what was waited for."""
         deadline_s = self._clock.monotonic_s() + options.timeout_s
         wanted = options.at_least or Position()
         if options.max_lag_ms is not None:
             patience_s = options.timeout_s + _LOG_TIMEOUT_S
             wanted = wanted | self._samples.target(chosen.topic, options.max_lag_ms, patience_s)
-        if wanted:
-            self._wait(chosen, wanted, options, deadline_s)
+        if not wanted:
+            return None
+        wait = self._coverage.wait(chosen.topic, wanted)
+        self._wait(chosen, wait, options, deadline_s)
+        return wait
 
-    def _wait(self, view: HostedView, wanted: Position, options: ReadOptions, deadline_s: float) -> None:
-        wait = self._coverage.wait(view.topic, wanted)
+    def _wait(self, view: HostedView, wait: Wait, options: ReadOptions, deadline_s: float) -> None:
         seen = self._changes.count
         if wait.is_reached(view.position):
             return

@@ -128,6 +128,8 @@ async def test_a_recreated_topic_is_compacted_from_its_beginning(client: Client)
     await until(lambda: compaction._cleaned_offset(log) == 50)
     await node.delete_topic(node.topics.find("t"))
     assert compaction._cleaned_offset(await fill(client)) == 0
+    await compaction._forget_recreated()
+    assert decode_offsets(path.read_bytes()) == {}
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

@@ -30,6 +30,7 @@ from mainstem.record.header import read_header
 from tests.client.scripted_broker import FALL_BACK, Answer, ScriptedBroker
 
 TOO_LARGE, NO_ACCESS, BAD_TIMESTAMP, OUT_OF_ORDER, STORAGE_ERROR, INVALID_RECORD = 10, 29, 32, 45, 56, 87
+UNKNOWN_TOPIC = 3
 
 
 class Producing:
@@ -101,6 +102,16 @@ def test_what_was_never_sent_was_not_appended() -> None:
         one.append("t", records(b"b"))
     assert type(away.value) is LogUnavailableError
     one.close()
+
+
+def test_a_batch_whose_answer_got_lost_is_not_sent_to_a_topic_that_seems_to_be_another() -> None:
+    """A broker that knows the topic from before, or not yet, says that there is none."""
+    with ScriptedBroker(producing := Producing(None, *[UNKNOWN_TOPIC] * 1_000)) as broker:
+        one = session(broker, timeout_s=1.0)
+        with pytest.raises(OutcomeUnknownError):
+            one.append("t", records(b"a"))
+        one.close()
+    assert set(producing.stamps) == {(1, 0)}
 
 
 def test_a_batch_whose_fate_is_unknown_ends_the_producer() -> None:

@@ -191,11 +191,12 @@ class Node:
 
         Raises StorageError, and UnknownTopicError when another request has deleted it meanwhile.
         """
-        logs = topic.partitions.opened()
-        async with self.trees.resting(logs):
-            if self.topics.by_id(topic.topic_id) is None:
+        async with self.trees.resting(topic.topic_id):
+            now = self.topics.by_id(topic.topic_id)
+            if now is None:
                 raise UnknownTopicError(f"topic {topic.name!r} was deleted")
-            self.topics.delete(topic)
+            logs = now.partitions.opened()
+            self.topics.delete(now)
         self.meters.forget(topic.name)
         for log in logs:
             self.commit.forget(log)

@@ -165,7 +165,8 @@ class Log:
             headers: Pairs of name and value, or a mapping.
             partition: The partition. Without it the key decides, as in Kafka's Java client.
             timestamp_ms: The record's time. Without it the record gets the time of the append.
-            options: They need the topic's log features. ``expect_key_offset`` appends only if the key's last offset is
+            options: ``expect_topic_id`` appends only to the topic with this id, and not to another of its name. The
+                others need the topic's log features. ``expect_key_offset`` appends only if the key's last offset is
                 this (-1: the key has none), ``expect_end`` only if the partition ends here. ``idempotency_key`` appends
                 once within the topic's window; a repeat returns the position of the first append.
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from mainstem.client.log import Log
-from mainstem.errors import MainstemError
+from mainstem.errors import MainstemError, StreamConflictError
 from mainstem.gateway.durable.stream_changes import StreamChanges
 from mainstem.gateway.durable.stream_checks import StreamRefusedError
 from mainstem.gateway.durable.stream_fields import AppendFields, CreateFields, ForkFields, ProducerFields
@@ -142,16 +144,41 @@ def test_a_recreated_topic_has_none_of_the_streams_that_a_gateway_knows(session_
         session_log.delete_topic(topic)
 
 
-def test_of_two_gateways_that_create_a_fork_the_loser_takes_back_its_own_note(
-    session_log: Log, durable_topic: str
-) -> None:
+def test_two_gateways_that_create_a_fork_at_once_keep_one_note_of_it(session_log: Log, durable_topic: str) -> None:
     source, fork = (StreamName(durable_topic, f"fork-{next(_NAMES)}") for _ in range(2))
     one, other = (StreamChanges(StreamLog(session_log)) for _ in range(2))
     one.create(source, CreateFields(_JSON, None, None, closed=False, fork=None), b"[1]")
     fields = CreateFields(None, None, None, closed=False, fork=ForkFields(source.key, None, 0))
-    plan = other._planned(fork, fields, fields.fork)
-    assert one.create(fork, fields, b"").is_new
-    other._release(plan.source, plan.config.source, fork.key)
-    state = StreamLog(session_log).find(source).state
-    assert state is not None
-    assert state.forks == (fork.key,)
+
+    def noted() -> tuple[str, ...]:
+        state = StreamLog(session_log).find(source).state
+        assert state is not None
+        return tuple(state.forks)
+
+    other._planned(fork, fields, fields.fork)
+    other_planned, other._planned = other._planned, lambda *arguments: late(other_planned(*arguments))  # type: ignore[method-assign]
+
+    def late(plan: Any) -> Any:
+        assert one.create(fork, fields, b"").is_new
+        assert one.append(fork, AppendFields(_JSON, None, closed=True, producer=None), b"").is_new
+        return plan
+
+    with pytest.raises(StreamConflictError):  # it is closed by now
+        other.create(fork, fields, b"")
+    assert noted() == (fork.key,)
+    one.delete(fork)
+    assert noted() == ()
+
+
+def test_an_append_by_a_state_from_before_goes_to_no_recreated_topic(session_log: Log) -> None:
+    topic = f"recreated-{next(_NAMES)}"
+    name, fields = StreamName(topic, "s"), CreateFields(_JSON, None, None, closed=False, fork=None)
+    session_log.create_topic(topic, partitions=1, configs=CONFIGS)
+    one, other = (StreamChanges(StreamLog(session_log)) for _ in range(2))
+    one.create(name, fields, b"[1, 2, 3]")
+    session_log.delete_topic(topic)
+    session_log.create_topic(topic, partitions=1, configs=CONFIGS)
+    other.create(name, fields, b"[9]")
+    one.append(name, AppendFields(_JSON, None, closed=False, producer=None), b"[10]")
+    page = StreamLog(session_log).page(name, START, 1 << 20)
+    assert json.loads(joined(_JSON, page.values)) == [9, 10]

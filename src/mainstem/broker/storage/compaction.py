@@ -170,6 +170,7 @@ class Compaction:
         try:
             while True:
                 await asyncio.sleep(self._backoff_s)
+                await self._forget_recreated()
                 await self._open_dirty()
                 while (found := await self._dirtiest()) is not None:
                     await self._compact(*found)
@@ -178,6 +179,15 @@ class Compaction:
                     await self.worker.end()
         finally:
             await self.worker.end()
+
+    async def _forget_recreated(self) -> None:
+        """Remove offsets of deleted topics from the checkpoint, where the next start would take them for new ones."""
+        if all(self._is_of_topic(*each) for each in self._cleaned.items()):
+            return
+        try:
+            await self._keep_cleaned()
+        except StorageError as error:
+            _LOG.warning("offsets of deleted topics stay in the cleaner's checkpoint: %s", error)
 
     # Choosing a partition
 
@@ -295,11 +305,14 @@ class Compaction:
         statistics.records_after += result.records_after
         self._retries.pop(log.topic_partition, None)
         self._cleaned[log.topic_partition] = _Cleaned(log.topic_id, result.cleaned_offset)
-        self._cleaned = {
-            name: each
-            for name, each in self._cleaned.items()
-            if self._directory.holds(name) and self._log.topic_id_of(name) in (None, each.topic_id)
-        }
+        await self._keep_cleaned()
+
+    def _is_of_topic(self, name: TopicPartition, cleaned: _Cleaned) -> bool:
+        return self._directory.holds(name) and self._log.topic_id_of(name) in (None, cleaned.topic_id)
+
+    async def _keep_cleaned(self) -> None:
+        """Write the checkpoint, without partitions that are gone. Raises StorageError."""
+        self._cleaned = {name: each for name, each in self._cleaned.items() if self._is_of_topic(name, each)}
         content = encode_offsets({name: each.offset for name, each in self._cleaned.items()})
         path = self._directory.path / CLEANER_CHECKPOINT
         await asyncio.to_thread(replace_file, self._directory.disk, path, content, sync=True)

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
+from uuid import UUID
 
 from mainstem.broker.error_codes import refusal
 from mainstem.errors import ConfigError, MainstemError, StorageError
@@ -52,7 +53,7 @@ class Trees:
         self._kept_s: dict[PartitionLog, float] = {}
         self._reads = asyncio.Semaphore(_READS_AT_ONCE)
         self._steps: dict[PartitionLog, asyncio.Future[None]] = {}  # advances in threads
-        self._resting: set[PartitionLog] = set()
+        self._resting: set[UUID] = set()
         self._running = 0
         self._is_stopping = False
         self._idle: asyncio.Event = asyncio.Event()
@@ -94,7 +95,7 @@ class Trees:
         tree, target = log.tree, log.recovery_point
         assert tree is not None
         async with self._locks.setdefault(log, asyncio.Lock()):
-            while not self._is_stopping and log not in self._resting and self._is_here(log):
+            while not self._is_stopping and log.topic_id not in self._resting and self._is_here(log):
                 running = self._steps.get(log)
                 if running is not None:  # of a request that was cancelled
                     await asyncio.wait([running])
@@ -115,18 +116,18 @@ class Trees:
         return self._directory.partitions.get(log.topic_partition) is log
 
     @asynccontextmanager
-    async def resting(self, logs: Sequence[PartitionLog]) -> AsyncIterator[None]:
-        """No thread writes the files of these partitions' trees inside the block, in which their topic is deleted.
+    async def resting(self, topic_id: UUID) -> AsyncIterator[None]:
+        """No thread writes the files of this topic's trees inside the block, in which the topic is deleted.
 
         Such a thread finds the files by their names, so it would write into a topic that takes the name next.
         """
-        self._resting.update(logs)
+        self._resting.add(topic_id)
         try:
-            if steps := [self._steps[log] for log in logs if log in self._steps]:
+            if steps := [step for log, step in self._steps.items() if log.topic_id == topic_id]:
                 await asyncio.wait(steps)
             yield
         finally:
-            self._resting.difference_update(logs)
+            self._resting.discard(topic_id)
 
     def _finish(self, log: PartitionLog, tree: PartitionTree, step: TreeAdvance, future: asyncio.Future[None]) -> None:
         """The third step of an advance, also when the request that began it was cancelled meanwhile."""

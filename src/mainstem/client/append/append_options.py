@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from typing import Final, TypedDict
+from uuid import UUID
 
 from mainstem.client.values import value_bytes
 from mainstem.client.wire.cluster.cluster import WireClient
@@ -34,6 +35,7 @@ class AppendOptions(TypedDict, total=False):
 
     expect_key_offset: int | None
     expect_end: int | None
+    expect_topic_id: UUID | None
     idempotency_key: str | bytes | None
 
 

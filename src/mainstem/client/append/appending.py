@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import UUID
 
 from mainstem.client.append.append_options import AppendOptions, TopicFeatures, option_headers
 from mainstem.client.append.session import AppendSession
@@ -35,7 +36,6 @@ from mainstem.errors import (
 )
 from mainstem.model import Position
 from mainstem.record.append_headers import IDEMPOTENCY_KEY
-from mainstem.record.partitioner import partition_for
 from mainstem.tracing.spans import sending
 
 if TYPE_CHECKING:
@@ -83,10 +83,17 @@ class Appender:
                 return self.append_in_bulk(topic, itertools.chain(head, records))
         return self.append_at_once(topic, head)
 
-    def append_at_once(self, topic: str, records: Iterable[EncodedRecord]) -> Position:
-        """Append a few records, with the least latency."""
+    def append_at_once(
+        self,
+        topic: str,
+        records: Iterable[EncodedRecord],
+        *,
+        topic_id: UUID | None = None,
+        placed_by: bytes | None = None,
+    ) -> Position:
+        """Append a few records, with the least latency. ``topic_id`` and ``placed_by`` as of a session."""
         with sending(topic) as span, self._explaining(topic), self._sessions.borrow() as session:
-            position = session.append(topic, traced(records, span))
+            position = session.append(topic, traced(records, span), topic_id=topic_id, placed_by=placed_by)
             if span is not None:
                 span.landed(position)
             return position
@@ -97,19 +104,16 @@ class Appender:
         With a key no outcome is unknown for long: to append again is to ask what became of it.
         Raises ConditionFailedError, UnsupportedFeatureError, InputError, and what an append raises.
         """
-        headers = option_headers(options)
+        headers, topic_id = option_headers(options), options.get("expect_topic_id")
         if not headers:
-            return self.append_at_once(topic, [record])
+            return self.append_at_once(topic, [record], topic_id=topic_id)
         with self._explaining(topic):
             self._features.check(topic, options)
-        partition = record.partition
         key = dict(headers).get(IDEMPOTENCY_KEY)
-        if partition is None and record.key is None and key is not None:
-            with self._clients.borrow() as client:  # a retry has to come to the same partition
-                partition = partition_for(key, client.partition_count(topic))
-        with_headers = replace(record, headers=(*record.headers, *headers), partition=partition)
+        with_headers = replace(record, headers=(*record.headers, *headers))
         try:
-            return self.append_at_once(topic, [with_headers])
+            # A retry has to come to the same partition.
+            return self.append_at_once(topic, [with_headers], topic_id=topic_id, placed_by=key)
         except OutcomeUnknownError as error:
             if key is None:
                 raise

@@ -19,6 +19,7 @@ from uuid import UUID
 
 from mainstem.client.records import EncodedRecord
 from mainstem.client.wire.cluster.cluster import WireClient
+from mainstem.client.wire.cluster.metadata import recreated_topic
 from mainstem.client.wire.connection.transport import NotConnectedError
 from mainstem.client.wire.produce.producers import BatchStamps, init_producer_id
 from mainstem.clock import Clock
@@ -30,7 +31,7 @@ from mainstem.errors import (
     RecordTooLargeError,
     UnknownTopicError,
 )
-from mainstem.model import Position, TopicPartition
+from mainstem.model import Position, TopicPartition, topic_was_recreated
 from mainstem.record.partitioner import partition_for
 from mainstem.record.writer import NewRecord, build_batch
 
@@ -44,10 +45,19 @@ class AppendSession:
         self._clock = clock
         self._stamps: BatchStamps | None = None
         self._has_appended = False
+        self._topic_id: UUID | None = None
 
-    def append(self, topic: str, records: Iterable[EncodedRecord]) -> Position:
+    def append(
+        self,
+        topic: str,
+        records: Iterable[EncodedRecord],
+        *,
+        topic_id: UUID | None = None,
+        placed_by: bytes | None = None,
+    ) -> Position:
         """Append records, in order for each partition; returns the position just after them, once they are durable.
 
+        ``topic_id``: of the only topic that may take them. ``placed_by`` places records that have no key.
         Raises UnknownTopicError, RecordTooLargeError, LogUnavailableError, OutcomeUnknownError, RemoteError; partitions
         before the one that failed have been appended to.
         """
@@ -55,12 +65,11 @@ class AppendSession:
         self._has_appended = False
         try:
             try:
-                return self._append_all(topic, records)
+                return self._append_all(topic, records, topic_id, placed_by)
             except UnknownTopicError:
-                if self._has_appended:
+                if self._has_appended or topic_id is not None or not self._was_recreated(topic):
                     raise
-                # It was perhaps recreated, with another number of partitions.
-                return self._append_all(topic, records)
+                return self._append_all(topic, records, None, placed_by)  # it may have another number of partitions
         except OutcomeUnknownError:
             raise
         except LogUnavailableError as error:
@@ -71,14 +80,29 @@ class AppendSession:
     def close(self) -> None:
         self._client.close()
 
-    def _append_all(self, topic: str, records: Sequence[EncodedRecord]) -> Position:
-        by_partition = self._by_partition(topic, records)
-        topic_id = self._client.topics[topic].topic_id
+    def _append_all(
+        self, topic: str, records: Sequence[EncodedRecord], wanted_id: UUID | None, placed_by: bytes | None
+    ) -> Position:
+        known = self._client.topics.get(topic)
+        if known is not None and topic_was_recreated(wanted_id, known.topic_id):
+            self._client.metadata([topic])  # it knows the topic from before, or from after
+        by_partition = self._by_partition(topic, records, placed_by)
+        topic_id = self._topic_id = self._client.topics[topic].topic_id
+        if topic_was_recreated(wanted_id, topic_id):
+            raise recreated_topic(topic)
         return Position({tp: self._append(tp, rows, topic_id) for tp, rows in by_partition.items()})
 
-    def _by_partition(self, topic: str, records: Iterable[EncodedRecord]) -> dict[TopicPartition, list[NewRecord]]:
+    def _was_recreated(self, topic: str) -> bool:
+        """Whether the topic has another id now than at the last try."""
+        now = self._client.metadata([topic]).get(topic)
+        return now is not None and topic_was_recreated(self._topic_id, now.topic_id)
+
+    def _by_partition(
+        self, topic: str, records: Iterable[EncodedRecord], placed_by: bytes | None
+    ) -> dict[TopicPartition, list[NewRecord]]:
         count = self._client.partition_count(topic)
-        keyless, now_ms = random.randrange(count), self._clock.time_ms()
+        keyless = random.randrange(count) if placed_by is None else partition_for(placed_by, count)
+        now_ms = self._clock.time_ms()
         rows: dict[TopicPartition, list[NewRecord]] = {}
         for record in records:
             partition = record.partition
@@ -93,10 +117,8 @@ class AppendSession:
         """Append to one partition; returns the offset after the last record."""
         try:
             return self._produce(tp, rows, topic_id)
-        except ProducerError:
-            return self._produce(
-                tp, rows, topic_id
-            )  # the log refused them: it does not know the producer, or no longer
+        except ProducerError:  # the log refused them: it does not know the producer, or no longer
+            return self._produce(tp, rows, topic_id)
         except RecordTooLargeError:
             if len(rows) == 1:
                 raise
@@ -113,9 +135,16 @@ class AppendSession:
             raise  # logs look for repeats before conditions: no attempt was appended, the sequence has not moved
         except BaseException as error:
             self._stamps = None
-            if isinstance(error, LogUnavailableError) and not isinstance(error.__cause__ or error, NotConnectedError):
+            if _may_be_appended(error):
                 raise OutcomeUnknownError(f"it is not known whether the record was appended: {error}") from error
             raise
         self._has_appended = True
         stamps.advance(tp, len(rows))
         return base_offset + len(rows)
+
+
+def _may_be_appended(error: BaseException) -> bool:
+    """Whether the failed attempt, or one before it, got lost on its way or on its way back."""
+    if isinstance(error, LogUnavailableError):
+        return not isinstance(error.__cause__ or error, NotConnectedError)
+    return isinstance(error, UnknownTopicError) and isinstance(error.__cause__, LogUnavailableError)

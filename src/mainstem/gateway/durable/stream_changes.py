@@ -77,15 +77,13 @@ class StreamChanges:
         plan = self._planned(name, fields, fields.fork)
         data = _joined(plan.config, plan.prefix, _body(plan.config, body))
         try:
-            outcome = self._created(name, fields, plan.config, data)
+            return self._created(name, fields, plan.config, data)
         except OutcomeUnknownError:
             raise  # the fork may be there
         except BaseException:
-            self._release(plan.source, plan.config.source, name.key)
+            if not self._is_fork_of(name, plan.config.source):  # else another gateway has created it
+                self._release(plan.source, plan.config.source, name.key)
             raise
-        if not outcome.is_new:
-            self._release(plan.source, plan.config.source, name.key)
-        return outcome
 
     def append(self, name: StreamName, fields: AppendFields, body: bytes) -> StreamOutcome:
         """Append, close, or both. Raises UnknownStreamError, StreamRemovedError, StreamRefusedError and others."""
@@ -159,15 +157,22 @@ class StreamChanges:
         source = StreamName(name.topic, fork.source)
         plans: list[_Plan] = []
 
-        def decide(found: StreamFound) -> Proposal:
+        def decide(found: StreamFound) -> Proposal | None:
             state = self._source(found, fields)
             plans[:] = [self._plan(source, state, fields, fork)]
+            if name.key in state.forks:
+                return None  # an earlier request has noted it, or one that runs beside this
             return Proposal(StreamEvent("fork", state.tail.length, other=name.key))
 
         if source == name:
             raise StreamConflictError("a stream cannot be a fork of itself")
         self._streams.change(source, decide)
         return plans[0]
+
+    def _is_fork_of(self, name: StreamName, source: ForkSource | None) -> bool:
+        state = self._streams.find(name).state
+        held = None if state is None else state.config.source
+        return held is not None and source is not None and (held.key, held.origin) == (source.key, source.origin)
 
     def _source(self, found: StreamFound, fields: CreateFields) -> StreamState:
         state = found.state
@@ -223,7 +228,7 @@ class StreamChanges:
                 following[:] = [None]
                 if state is None or state.origin != origin or gone not in state.forks:
                     return None
-                ends = state.is_deleted and state.forks == (gone,)
+                ends = state.is_deleted and all(each == gone for each in state.forks)
                 if ends:
                     following[:] = [state.config.source]
                 return Proposal(StreamEvent("unfork", state.tail.length, other=gone), None if ends else b"")

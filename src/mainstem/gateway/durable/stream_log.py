@@ -3,7 +3,8 @@
 1. The state of a stream is in its key's last record, or in the checkpoint that this record names and the records after
    it. A state that was read is kept, up to ``KEPT_BYTES`` in all, and is true as long as its record is the key's last
    one in the same topic: the key index says so in one request.
-2. Every record is appended with ``expect_key_offset``, the offset of the key's last record as the decision saw it. So
+2. Every record is appended with ``expect_key_offset``, the offset of the key's last record as the decision saw it, and
+   with the id of the topic. So
    decisions of several gateways on one stream never interleave: one is appended, and the others decide again.
 3. A read ends at the tail of the state that it began with.
 
@@ -29,6 +30,7 @@ from mainstem.errors import (
     OffsetOutOfRangeError,
     StreamRemovedError,
     UnavailableError,
+    UnknownTopicError,
     UnsupportedFeatureError,
 )
 from mainstem.gateway.durable.stream_events import EVENT, STATE, StreamEvent, event_of
@@ -287,8 +289,9 @@ class StreamLog:
                 headers=headers,
                 timestamp_ms=now_ms,
                 expect_key_offset=found.last,
+                expect_topic_id=found.topic_id,
             )
-        except ConditionFailedError:
+        except (ConditionFailedError, UnknownTopicError):
             return None
         [(tp, after)] = position.items()
         next_state = advanced(state, event, after - 1, now_ms, has_state=has_state)

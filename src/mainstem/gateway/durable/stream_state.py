@@ -149,10 +149,7 @@ def advanced(
     elif event.kind == "fork" and event.other is not None:
         state = replace(state, forks=(*state.forks, event.other))
     elif event.kind == "unfork":
-        forks = list(state.forks)
-        if event.other in forks:
-            forks.remove(event.other)  # one of them: another gateway may be creating the same fork
-        state = replace(state, forks=tuple(forks))
+        state = replace(state, forks=tuple(each for each in state.forks if each != event.other))
         if state.is_deleted and not state.forks:
             return None
     elif event.kind == "delete":

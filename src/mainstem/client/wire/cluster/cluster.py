@@ -570,6 +570,10 @@ class WireClient:
                     if not resends:
                         raise
                     failure = error
+                except MainstemError as error:
+                    if lost is None:
+                        raise
+                    raise error from lost  # an earlier attempt may have been carried out
                 if isinstance(failure, LogUnavailableError):
                     lost = lost if isinstance(failure, NotConnectedError) else failure
                     self._forget(self._cluster.topics)

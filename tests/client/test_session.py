@@ -30,7 +30,7 @@ from mainstem.record.header import read_header
 from tests.client.scripted_broker import FALL_BACK, Answer, ScriptedBroker
 
 TOO_LARGE, NO_ACCESS, BAD_TIMESTAMP, OUT_OF_ORDER, STORAGE_ERROR, INVALID_RECORD = 10, 29, 32, 45, 56, 87
-UNKNOWN_TOPIC = 3
+UNKNOWN_TOPIC, NOT_LEADER = 3, 6
 
 
 class Producing:
@@ -104,9 +104,10 @@ def test_what_was_never_sent_was_not_appended() -> None:
     one.close()
 
 
-def test_a_batch_whose_answer_got_lost_is_not_sent_to_a_topic_that_seems_to_be_another() -> None:
-    """A broker that knows the topic from before, or not yet, says that there is none."""
-    with ScriptedBroker(producing := Producing(None, *[UNKNOWN_TOPIC] * 1_000)) as broker:
+@pytest.mark.parametrize("code", [UNKNOWN_TOPIC, NOT_LEADER, OUT_OF_ORDER])
+def test_a_batch_whose_answer_got_lost_is_not_sent_as_a_new_one(code: int) -> None:
+    """None of these says whether the first attempt was appended."""
+    with ScriptedBroker(producing := Producing(None, *[code] * 1_000)) as broker:
         one = session(broker, timeout_s=1.0)
         with pytest.raises(OutcomeUnknownError):
             one.append("t", records(b"a"))

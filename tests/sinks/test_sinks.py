@@ -60,7 +60,7 @@ def test_a_read_is_refused_when_the_database_has_lost_the_write_that_it_names(se
         position = setting.append(1, "b")
         setting.reached(host, position)
         setting.database.execute("UPDATE mainstem_sinks SET bookmark = (SELECT bookmark FROM kept)")
-        with pytest.raises(UnavailableError, match="its database lost commits"):
+        with pytest.raises(UnavailableError, match="its database went back"):
             host.query("orders", GetQuery("1"), ReadOptions(at_least=position))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mainstem.errors import ConfigError, ProofError
+from mainstem.errors import ConfigError, ProofError, UnavailableError
 from mainstem.tlog import key_file
 from mainstem.tlog.key_file import create_keys, read_keys, retire_key, rotate_keys
 from mainstem.tlog.notes import (
@@ -108,7 +108,7 @@ def test_two_commands_do_not_change_the_keys_at_once(tmp_path: Path, monkeypatch
     write = key_file._write
 
     def write_late(path: Path, keys: Sequence[SigningKey]) -> None:
-        with pytest.raises(ConfigError, match="is changing the keys"):
+        with pytest.raises(UnavailableError, match="is changing the keys"):
             retire_key(path, first)
         write(path, keys)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from mainstem.durable_files import LOCAL_FILES, OTHERS, DirectoryLock, replace_file
-from mainstem.errors import ConfigError, DirectoryLockedError
+from mainstem.errors import ConfigError, DirectoryLockedError, UnavailableError
 from mainstem.tlog.notes import SigningKey, new_signing_key, parse_signing_key
 
 KEYS_MAX: Final = 16
@@ -43,7 +43,7 @@ def read_keys(path: Path) -> list[SigningKey]:
 
 
 def create_keys(path: Path, name: str) -> SigningKey:
-    """Make the file, with one new key. Raises ConfigError when it is there, StorageError."""
+    """Make the file, with one new key. Raises ConfigError when it is there, StorageError, UnavailableError."""
     with _changing(path):
         if path.exists():
             raise ConfigError(f"{path} is there already; a new key beside the old one takes: mainstem keys rotate")
@@ -53,7 +53,7 @@ def create_keys(path: Path, name: str) -> SigningKey:
 
 
 def rotate_keys(path: Path) -> SigningKey:
-    """Put a new key before the others, which go on signing. Raises ConfigError, StorageError."""
+    """Put a new key before the others, which go on signing. Raises ConfigError, StorageError, UnavailableError."""
     read_keys(path)  # before a lock file is made beside a file that is not there
     with _changing(path):
         keys = read_keys(path)
@@ -65,7 +65,7 @@ def rotate_keys(path: Path) -> SigningKey:
 
 
 def retire_key(path: Path, key_id: str) -> None:
-    """Remove the key with this id, which is not the newest. Raises ConfigError, StorageError."""
+    """Remove the key with this id, which is not the newest. Raises ConfigError, StorageError, UnavailableError."""
     read_keys(path)
     with _changing(path):
         keys = read_keys(path)
@@ -84,7 +84,7 @@ def _changing(path: Path) -> Iterator[None]:
     try:
         lock = DirectoryLock.take(path.with_name(path.name + ".lock"), in_use, wait_s=_LOCK_S)
     except DirectoryLockedError as error:
-        raise ConfigError(str(error)) from error
+        raise UnavailableError(str(error)) from error
     try:
         yield
     finally:

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from mainstem.client.log import Log
 from mainstem.errors import MainstemError, StreamConflictError
+from mainstem.gateway.durable import stream_changes
 from mainstem.gateway.durable.stream_changes import StreamChanges
 from mainstem.gateway.durable.stream_checks import StreamRefusedError
 from mainstem.gateway.durable.stream_fields import AppendFields, CreateFields, ForkFields, ProducerFields
@@ -168,6 +169,28 @@ def test_two_gateways_that_create_a_fork_at_once_keep_one_note_of_it(session_log
     assert noted() == (fork.key,)
     one.delete(fork)
     assert noted() == ()
+
+
+def test_a_fork_that_is_created_while_the_one_before_is_deleted_keeps_its_note(
+    session_log: Log, durable_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_changes, "FORKS_MAX", 1)
+    source, fork = (StreamName(durable_topic, f"fork-{next(_NAMES)}") for _ in range(2))
+    one, other = (StreamChanges(StreamLog(session_log)) for _ in range(2))
+    one.create(source, CreateFields(_JSON, None, None, closed=False, fork=None), b"[1]")
+    fields = CreateFields(None, None, None, closed=False, fork=ForkFields(source.key, None, 0))
+    one.create(fork, fields, b"")
+    release = one._release
+
+    def release_late(*arguments: Any) -> None:
+        assert other.create(fork, fields, b"").is_new
+        release(*arguments)
+
+    monkeypatch.setattr(one, "_release", release_late)
+    one.delete(fork)
+    state = StreamLog(session_log).find(source).state
+    assert state is not None
+    assert state.forks == (fork.key,)
 
 
 def test_an_append_by_a_state_from_before_goes_to_no_recreated_topic(session_log: Log) -> None:

@@ -182,7 +182,12 @@ class Compaction:
 
     async def _forget_recreated(self) -> None:
         """Remove offsets of deleted topics from the checkpoint, where the next start would take them for new ones."""
-        if all(self._is_of_topic(*each) for each in self._cleaned.items()):
+        turn_ends_s = asyncio.get_running_loop().time() + _TURN_S
+        for name, cleaned in list(self._cleaned.items()):
+            turn_ends_s = await self._yield_when_due(turn_ends_s)
+            if not self._is_of_topic(name, cleaned):
+                break
+        else:
             return
         try:
             await self._keep_cleaned()
@@ -312,10 +317,11 @@ class Compaction:
 
     async def _keep_cleaned(self) -> None:
         """Write the checkpoint, without partitions that are gone. Raises StorageError."""
-        self._cleaned = {name: each for name, each in self._cleaned.items() if self._is_of_topic(name, each)}
-        content = encode_offsets({name: each.offset for name, each in self._cleaned.items()})
+        kept = {name: each for name, each in self._cleaned.items() if self._is_of_topic(name, each)}
+        content = encode_offsets({name: each.offset for name, each in kept.items()})
         path = self._directory.path / CLEANER_CHECKPOINT
         await asyncio.to_thread(replace_file, self._directory.disk, path, content, sync=True)
+        self._cleaned = kept
 
     def _failed(self, log: PartitionLog, kind: str, text: str) -> None:
         self._statistics.failures += 1

@@ -1,4 +1,4 @@
-"""The options of an append, sent as record headers: conditions and an idempotency key.
+"""The options of an append: the topic's id; and conditions and an idempotency key, which are sent as record headers.
 
 A log that does not know the headers ignores them, and so does a topic whose configs do not enable them: it would append
 the record unconditionally. So the topic's configs are read before the first such append, and again when they were read
@@ -31,7 +31,7 @@ _NAMES: Final = (CONDITIONAL_APPEND, KEY_INDEX, IDEMPOTENCY_WINDOW)
 
 
 class AppendOptions(TypedDict, total=False):
-    """The options of an append; see ``Log.append``."""
+    """The options of an append; see ``Log.append``. A topic id of zeros is not known, and binds nothing."""
 
     expect_key_offset: int | None
     expect_end: int | None

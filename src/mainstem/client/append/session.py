@@ -62,7 +62,7 @@ class AppendSession:
         before the one that failed have been appended to.
         """
         records = list(records)
-        self._has_appended = False
+        self._has_appended, self._topic_id = False, None
         try:
             try:
                 return self._append_all(topic, records, topic_id, placed_by)
@@ -144,7 +144,11 @@ class AppendSession:
 
 
 def _may_be_appended(error: BaseException) -> bool:
-    """Whether the failed attempt, or one before it, got lost on its way or on its way back."""
+    """Whether the failed attempt got lost on its way or on its way back; or one before it, which the log would not say.
+
+    A refusal of the record itself says that no attempt was appended.
+    """
     if isinstance(error, LogUnavailableError):
         return not isinstance(error.__cause__ or error, NotConnectedError)
-    return isinstance(error, UnknownTopicError) and isinstance(error.__cause__, LogUnavailableError)
+    is_silent = isinstance(error, UnknownTopicError | ProducerError) or getattr(error, "retriable", False)
+    return is_silent and isinstance(error.__cause__, LogUnavailableError)

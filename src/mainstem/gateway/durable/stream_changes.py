@@ -77,13 +77,15 @@ class StreamChanges:
         plan = self._planned(name, fields, fields.fork)
         data = _joined(plan.config, plan.prefix, _body(plan.config, body))
         try:
-            return self._created(name, fields, plan.config, data)
+            outcome = self._created(name, fields, plan.config, data)
         except OutcomeUnknownError:
             raise  # the fork may be there
         except BaseException:
-            if not self._is_fork_of(name, plan.config.source):  # else another gateway has created it
-                self._release(plan.source, plan.config.source, name.key)
+            self._release(plan.source, plan.config.source, name.key)
+            self._keep_note(name)  # another gateway may have created it
             raise
+        self._keep_note(name)
+        return outcome
 
     def append(self, name: StreamName, fields: AppendFields, body: bytes) -> StreamOutcome:
         """Append, close, or both. Raises UnknownStreamError, StreamRemovedError, StreamRefusedError and others."""
@@ -128,7 +130,9 @@ class StreamChanges:
             return Proposal(StreamEvent("delete", state.tail.length), None)
 
         self._streams.change(name, decide)
-        self._release(name, sources[0], name.key)
+        if sources[0] is not None:
+            self._release(name, sources[0], name.key)
+            self._keep_note(name)
 
     # ---- how
 
@@ -162,6 +166,8 @@ class StreamChanges:
             plans[:] = [self._plan(source, state, fields, fork)]
             if name.key in state.forks:
                 return None  # an earlier request has noted it, or one that runs beside this
+            if len(state.forks) >= FORKS_MAX:
+                raise UnsupportedFeatureError(f"a stream has at most {FORKS_MAX} forks")
             return Proposal(StreamEvent("fork", state.tail.length, other=name.key))
 
         if source == name:
@@ -169,10 +175,21 @@ class StreamChanges:
         self._streams.change(source, decide)
         return plans[0]
 
-    def _is_fork_of(self, name: StreamName, source: ForkSource | None) -> bool:
+    def _keep_note(self, name: StreamName) -> None:
+        """Note a fork in its source, if the note is not there: it was of an earlier fork of that name, which ended."""
         state = self._streams.find(name).state
-        held = None if state is None else state.config.source
-        return held is not None and source is not None and (held.key, held.origin) == (source.key, source.origin)
+        source = None if state is None else state.config.source
+        if source is None:
+            return
+        origin = source.origin
+
+        def decide(found: StreamFound) -> Proposal | None:
+            held = found.state
+            if held is None or held.origin != origin or name.key in held.forks:
+                return None
+            return Proposal(StreamEvent("fork", held.tail.length, other=name.key))
+
+        self._streams.change(StreamName(name.topic, source.key), decide)
 
     def _source(self, found: StreamFound, fields: CreateFields) -> StreamState:
         state = found.state
@@ -182,8 +199,6 @@ class StreamChanges:
             raise StreamConflictError("the stream to fork from was deleted")
         if fields.content_type is not None and plain_type(fields.content_type) != plain_type(state.config.content_type):
             raise StreamConflictError(f"a fork takes its source's content type, {state.config.content_type}")
-        if len(state.forks) >= FORKS_MAX:
-            raise UnsupportedFeatureError(f"a stream has at most {FORKS_MAX} forks")
         return state
 
     def _plan(self, source: StreamName, state: StreamState, fields: CreateFields, fork: ForkFields) -> _Plan:

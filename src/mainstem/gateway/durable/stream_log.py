@@ -3,9 +3,9 @@
 1. The state of a stream is in its key's last record, or in the checkpoint that this record names and the records after
    it. A state that was read is kept, up to ``KEPT_BYTES`` in all, and is true as long as its record is the key's last
    one in the same topic: the key index says so in one request.
-2. Every record is appended with ``expect_key_offset``, the offset of the key's last record as the decision saw it, and
-   with the id of the topic. So
-   decisions of several gateways on one stream never interleave: one is appended, and the others decide again.
+2. Every record is appended with the id of the topic and ``expect_key_offset``, the offset of the key's last record as
+   the decision saw it. So decisions of several gateways on one stream never interleave: one is appended, and the others
+   decide again.
 3. A read ends at the tail of the state that it began with.
 
 Blocking; safe from any thread.

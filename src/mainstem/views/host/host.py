@@ -185,8 +185,8 @@ class ViewHost:
             answer = chosen.query(request)
             if wait is not None and not wait.is_reached(answer.position):
                 raise UnavailableError(
-                    f"view {view} had applied what you asked for, and is back at {answer.position}: its database lost "
-                    "commits, or its topic was recreated. The next record mends it, or a restart of the view host"
+                    f"view {view} had applied what you asked for, and answers as of {answer.position} now: its "
+                    "database went back, as after a failover. The next record mends that, or a restart of the host"
                 )
         answer = replace(answer, covers=self._coverage.covers(chosen.topic, answer.position))
         return replace(answer, checkpoints=self._checkpoints(answer.position)) if options.checkpoints else answer

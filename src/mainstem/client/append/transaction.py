@@ -55,8 +55,8 @@ class TransactionSession:
             self.producer.init()
             self._is_ready = True
 
-    def produce(self, tp: TopicPartition, rows: Sequence[NewRecord], topic_id: UUID) -> int:
-        """Append to a partition of this topic in the transaction; returns the offset after the last record."""
+    def produce(self, tp: TopicPartition, rows: Sequence[NewRecord], topic_id: UUID | None = None) -> int:
+        """Append to a partition in the transaction, of this topic alone; returns the offset after the last record."""
         self.producer.add([tp])
         stamps = self._stamps = self._stamps or BatchStamps(self.producer.identity, is_transactional=True)
         stamps.adopt(self.producer.identity)

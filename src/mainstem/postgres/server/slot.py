@@ -6,6 +6,7 @@ or further than the log of Mainstem is an error that says so; it is never recrea
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -32,6 +33,8 @@ WHERE p.pubname = %s
 
 
 _WHOLE: Final = sql.SQL("publish = 'insert, update, delete, truncate', publish_via_partition_root = true")
+_LET_GO_S: Final = 3.0
+_PAUSE_S: Final = 0.05
 _FILTERS: Final = 150_000
 """From this version on a publication may leave rows and columns out."""
 
@@ -155,7 +158,10 @@ def drop(connection: Any, slot: str) -> bool:
 
 def drop_slot(connection: Any, slot: str) -> bool:
     """Drop the slot; whether there was one. The publication may be another user's. Raises ConfigError as ``drop``."""
-    found = find_slot(connection, slot)
+    found, end_s = find_slot(connection, slot), time.monotonic() + _LET_GO_S
+    while found is not None and found.is_active and time.monotonic() < end_s:
+        time.sleep(_PAUSE_S)  # the database notices a little later that a capture has ended
+        found = find_slot(connection, slot)
     if found is not None:
         if found.is_active:
             raise ConfigError(f"the slot {slot} is in use: stop the capture first")

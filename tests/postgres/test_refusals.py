@@ -224,6 +224,7 @@ def test_a_slot_that_another_program_has_moved_is_an_error(shop: Shop) -> None:
         capture.caught_up(shop.database)
     shop.execute("INSERT INTO orders VALUES (1, 'x')")
     slot = shop.settings().slot
+    shop.database.cluster.until_free(slot)
     shop.execute("SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())", (slot,))
     assert "another program has used the slot" in str(refusal(shop))
 

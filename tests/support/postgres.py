@@ -170,10 +170,14 @@ class PostgresCluster:
             connection.close()
 
     def drop_slot(self, slot: str) -> None:
-        """Drop a replication slot, once the server has ended the walsender of a connection that is closed."""
+        """Drop a replication slot that is about to be free."""
+        self.until_free(slot)
+        self.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
+
+    def until_free(self, slot: str) -> None:
+        """Wait until the server has ended the walsender of a connection that is closed."""
         free = "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND NOT active"
         eventually(lambda: self.execute(free, (slot,)), f"no walsender has slot {slot}")
-        self.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
 
     @property
     def log_text(self) -> str:

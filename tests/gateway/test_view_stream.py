@@ -160,7 +160,7 @@ def test_a_client_that_goes_is_forgotten(api: httpx.Client, host: ViewHost) -> N
 
 
 class ComesMeanwhile:
-    """A watch whose view comes to the client's position while ``next`` looks, and wakes nobody for it."""
+    """A watch whose view reaches the client's position during ``next``, without a wake-up."""
 
     began, position, is_held = Position(), None, True
 

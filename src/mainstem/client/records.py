@@ -33,6 +33,8 @@ class EncodedRecord:
     headers: Headers = ()
     partition: int | None = None
     timestamp_ms: int | None = None
+    placed_by: bytes | None = None
+    """Without a key, these bytes select the partition in its place."""
 
     @property
     def size_bytes(self) -> int:

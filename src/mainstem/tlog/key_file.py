@@ -44,7 +44,7 @@ def read_keys(path: Path) -> list[SigningKey]:
 
 def create_keys(path: Path, name: str) -> SigningKey:
     """Make the file, with one new key. Raises ConfigError when it is there, StorageError, UnavailableError."""
-    with _changing(path):
+    with _locked(path):
         if path.exists():
             raise ConfigError(f"{path} is there already; a new key beside the old one takes: mainstem keys rotate")
         key = new_signing_key(name)
@@ -54,9 +54,7 @@ def create_keys(path: Path, name: str) -> SigningKey:
 
 def rotate_keys(path: Path) -> SigningKey:
     """Put a new key before the others, which go on signing. Raises ConfigError, StorageError, UnavailableError."""
-    read_keys(path)  # before a lock file is made beside a file that is not there
-    with _changing(path):
-        keys = read_keys(path)
+    with _changing(path) as keys:
         if len(keys) == KEYS_MAX:
             raise ConfigError(f"{path} has {KEYS_MAX} keys already; retire old ones with: mainstem keys retire KEYID")
         key = new_signing_key(keys[0].name)
@@ -66,9 +64,7 @@ def rotate_keys(path: Path) -> SigningKey:
 
 def retire_key(path: Path, key_id: str) -> None:
     """Remove the key with this id, which is not the newest. Raises ConfigError, StorageError, UnavailableError."""
-    read_keys(path)
-    with _changing(path):
-        keys = read_keys(path)
+    with _changing(path) as keys:
         left = [key for key in keys if key.verifier().key_id.hex() != key_id]
         if len(left) == len(keys):
             raise ConfigError(f"no key {key_id[:100]!r} in {path}; to list them: mainstem keys show")
@@ -78,8 +74,15 @@ def retire_key(path: Path, key_id: str) -> None:
 
 
 @contextmanager
-def _changing(path: Path) -> Iterator[None]:
-    """Keep other commands out: two that read the same keys would undo each other's change."""
+def _changing(path: Path) -> Iterator[list[SigningKey]]:
+    """The keys of a file, to change. Two commands that change the same keys at once would undo each other's change."""
+    read_keys(path)  # a path without a key file gets no lock file either
+    with _locked(path):
+        yield read_keys(path)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
     in_use = f"{path}: process {{holder}} is changing the keys; try again"
     try:
         lock = DirectoryLock.take(path.with_name(path.name + ".lock"), in_use, wait_s=_LOCK_S)

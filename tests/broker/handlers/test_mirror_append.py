@@ -1,4 +1,4 @@
-"""MirrorAppend beside what else happens to a topic."""
+"""MirrorAppend while its topic changes."""
 
 from __future__ import annotations
 

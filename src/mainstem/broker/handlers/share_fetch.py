@@ -128,7 +128,7 @@ def _look(
 ) -> dict[SharedPartition, PartitionData]:
     """Acquire what is there now; ``logs`` are those that may have something later.
 
-    Only the first look begins the state of a partition: at a later one it may have been deleted with its group.
+    Only the first look creates the state of a partition. Later, a missing state was deleted, perhaps with its group.
     """
     found: dict[SharedPartition, PartitionData] = {}
     group_id, member_id = session.key

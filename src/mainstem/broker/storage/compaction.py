@@ -181,18 +181,23 @@ class Compaction:
             await self.worker.end()
 
     async def _forget_recreated(self) -> None:
-        """Remove offsets of deleted topics from the checkpoint, where the next start would take them for new ones."""
-        turn_ends_s = asyncio.get_running_loop().time() + _TURN_S
-        for name, cleaned in list(self._cleaned.items()):
-            turn_ends_s = await self._yield_when_due(turn_ends_s)
-            if not self._is_of_topic(name, cleaned):
-                break
-        else:
+        """Remove the offsets of deleted topics. The next start would apply them to new topics of the same names."""
+        if len(await self._cleaned_now()) == len(self._cleaned):
             return
         try:
-            await self._keep_cleaned()
+            await self._write_cleaned()
         except StorageError as error:
             _LOG.warning("offsets of deleted topics stay in the cleaner's checkpoint: %s", error)
+
+    async def _cleaned_now(self) -> dict[TopicPartition, _Cleaned]:
+        """The clean offsets of the topics that exist. There may be 100,000: the event loop serves others in between."""
+        turn_ends_s = asyncio.get_running_loop().time() + _TURN_S
+        kept: dict[TopicPartition, _Cleaned] = {}
+        for name, cleaned in list(self._cleaned.items()):
+            turn_ends_s = await self._yield_when_due(turn_ends_s)
+            if self._directory.holds(name) and self._log.topic_id_of(name) in (None, cleaned.topic_id):
+                kept[name] = cleaned
+        return kept
 
     # Choosing a partition
 
@@ -310,17 +315,18 @@ class Compaction:
         statistics.records_after += result.records_after
         self._retries.pop(log.topic_partition, None)
         self._cleaned[log.topic_partition] = _Cleaned(log.topic_id, result.cleaned_offset)
-        await self._keep_cleaned()
+        await self._write_cleaned()
 
-    def _is_of_topic(self, name: TopicPartition, cleaned: _Cleaned) -> bool:
-        return self._directory.holds(name) and self._log.topic_id_of(name) in (None, cleaned.topic_id)
-
-    async def _keep_cleaned(self) -> None:
-        """Write the checkpoint, without partitions that are gone. Raises StorageError."""
-        kept = {name: each for name, each in self._cleaned.items() if self._is_of_topic(name, each)}
-        content = encode_offsets({name: each.offset for name, each in kept.items()})
+    async def _write_cleaned(self) -> None:
+        """Write the checkpoint, without deleted topics. Raises StorageError."""
+        kept = await self._cleaned_now()
         path = self._directory.path / CLEANER_CHECKPOINT
-        await asyncio.to_thread(replace_file, self._directory.disk, path, content, sync=True)
+
+        def write() -> None:
+            content = encode_offsets({name: each.offset for name, each in kept.items()})
+            replace_file(self._directory.disk, path, content, sync=True)
+
+        await asyncio.to_thread(write)
         self._cleaned = kept
 
     def _failed(self, log: PartitionLog, kind: str, text: str) -> None:

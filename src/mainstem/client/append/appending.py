@@ -83,17 +83,10 @@ class Appender:
                 return self.append_in_bulk(topic, itertools.chain(head, records))
         return self.append_at_once(topic, head)
 
-    def append_at_once(
-        self,
-        topic: str,
-        records: Iterable[EncodedRecord],
-        *,
-        topic_id: UUID | None = None,
-        placed_by: bytes | None = None,
-    ) -> Position:
-        """Append a few records, with the least latency. ``topic_id`` and ``placed_by`` as of a session."""
+    def append_at_once(self, topic: str, records: Iterable[EncodedRecord], topic_id: UUID | None = None) -> Position:
+        """Append a few records, with the least latency; with ``topic_id`` only to the topic with this id."""
         with sending(topic) as span, self._explaining(topic), self._sessions.borrow() as session:
-            position = session.append(topic, traced(records, span), topic_id=topic_id, placed_by=placed_by)
+            position = session.append(topic, traced(records, span), topic_id)
             if span is not None:
                 span.landed(position)
             return position
@@ -106,14 +99,14 @@ class Appender:
         """
         headers, topic_id = option_headers(options), options.get("expect_topic_id")
         if not headers:
-            return self.append_at_once(topic, [record], topic_id=topic_id)
+            return self.append_at_once(topic, [record], topic_id)
         with self._explaining(topic):
             self._features.check(topic, options)
         key = dict(headers).get(IDEMPOTENCY_KEY)
-        with_headers = replace(record, headers=(*record.headers, *headers))
+        # By its idempotency key a retry selects the same partition.
+        with_headers = replace(record, headers=(*record.headers, *headers), placed_by=key)
         try:
-            # A retry has to come to the same partition.
-            return self.append_at_once(topic, [with_headers], topic_id=topic_id, placed_by=key)
+            return self.append_at_once(topic, [with_headers], topic_id)
         except OutcomeUnknownError as error:
             if key is None:
                 raise

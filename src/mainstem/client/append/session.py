@@ -47,17 +47,10 @@ class AppendSession:
         self._has_appended = False
         self._topic_id: UUID | None = None
 
-    def append(
-        self,
-        topic: str,
-        records: Iterable[EncodedRecord],
-        *,
-        topic_id: UUID | None = None,
-        placed_by: bytes | None = None,
-    ) -> Position:
+    def append(self, topic: str, records: Iterable[EncodedRecord], topic_id: UUID | None = None) -> Position:
         """Append records, in order for each partition; returns the position just after them, once they are durable.
 
-        ``topic_id``: of the only topic that may take them. ``placed_by`` places records that have no key.
+        With ``topic_id`` only the topic with this id takes them.
         Raises UnknownTopicError, RecordTooLargeError, LogUnavailableError, OutcomeUnknownError, RemoteError; partitions
         before the one that failed have been appended to.
         """
@@ -65,11 +58,11 @@ class AppendSession:
         self._has_appended, self._topic_id = False, None
         try:
             try:
-                return self._append_all(topic, records, topic_id, placed_by)
+                return self._append_all(topic, records, topic_id)
             except UnknownTopicError:
                 if self._has_appended or topic_id is not None or not self._was_recreated(topic):
                     raise
-                return self._append_all(topic, records, None, placed_by)  # it may have another number of partitions
+                return self._append_all(topic, records, None)  # the new topic may have another number of partitions
         except OutcomeUnknownError:
             raise
         except LogUnavailableError as error:
@@ -80,13 +73,11 @@ class AppendSession:
     def close(self) -> None:
         self._client.close()
 
-    def _append_all(
-        self, topic: str, records: Sequence[EncodedRecord], wanted_id: UUID | None, placed_by: bytes | None
-    ) -> Position:
+    def _append_all(self, topic: str, records: Sequence[EncodedRecord], wanted_id: UUID | None) -> Position:
         known = self._client.topics.get(topic)
         if known is not None and topic_was_recreated(wanted_id, known.topic_id):
-            self._client.metadata([topic])  # it knows the topic from before, or from after
-        by_partition = self._by_partition(topic, records, placed_by)
+            self._client.metadata([topic])  # the client's metadata may be older than the id, or newer
+        by_partition = self._by_partition(topic, records)
         topic_id = self._topic_id = self._client.topics[topic].topic_id
         if topic_was_recreated(wanted_id, topic_id):
             raise recreated_topic(topic)
@@ -97,17 +88,15 @@ class AppendSession:
         now = self._client.metadata([topic]).get(topic)
         return now is not None and topic_was_recreated(self._topic_id, now.topic_id)
 
-    def _by_partition(
-        self, topic: str, records: Iterable[EncodedRecord], placed_by: bytes | None
-    ) -> dict[TopicPartition, list[NewRecord]]:
+    def _by_partition(self, topic: str, records: Iterable[EncodedRecord]) -> dict[TopicPartition, list[NewRecord]]:
         count = self._client.partition_count(topic)
-        keyless = random.randrange(count) if placed_by is None else partition_for(placed_by, count)
-        now_ms = self._clock.time_ms()
+        keyless, now_ms = random.randrange(count), self._clock.time_ms()
         rows: dict[TopicPartition, list[NewRecord]] = {}
         for record in records:
             partition = record.partition
             if partition is None:
-                partition = keyless if record.key is None else partition_for(record.key, count)
+                placed_by = record.placed_by if record.key is None else record.key
+                partition = keyless if placed_by is None else partition_for(placed_by, count)
             timestamp_ms = now_ms if record.timestamp_ms is None else record.timestamp_ms
             row = NewRecord(record.key, record.value, record.headers, timestamp_ms)
             rows.setdefault(TopicPartition(topic, partition), []).append(row)
@@ -144,9 +133,9 @@ class AppendSession:
 
 
 def _may_be_appended(error: BaseException) -> bool:
-    """Whether the failed attempt got lost on its way or on its way back; or one before it, which the log would not say.
+    """Whether a request or its response got lost, and ``error`` does not show that the record was not appended.
 
-    A refusal of the record itself says that no attempt was appended.
+    A refusal of the record itself does show that.
     """
     if isinstance(error, LogUnavailableError):
         return not isinstance(error.__cause__ or error, NotConnectedError)

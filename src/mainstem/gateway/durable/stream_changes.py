@@ -176,7 +176,7 @@ class StreamChanges:
         return plans[0]
 
     def _keep_note(self, name: StreamName) -> None:
-        """Note a fork in its source, if the note is not there: it was of an earlier fork of that name, which ended."""
+        """Note a fork in its source again, if a request about an earlier fork of that name has removed the note."""
         state = self._streams.find(name).state
         source = None if state is None else state.config.source
         if source is None:

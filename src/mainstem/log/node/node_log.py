@@ -97,7 +97,7 @@ class NodeLog:
         return LogConfig.of(topic.configs if topic is not None else {}, self.defaults)
 
     def topic_id_of(self, topic_partition: TopicPartition) -> UUID | None:
-        """The id of a partition's topic; None where there is no such topic."""
+        """The id of a partition's topic, or None if the topic does not exist."""
         topic = self.metadata.topics.get(topic_partition.topic)
         return topic.topic_id if topic is not None else None
 

@@ -33,7 +33,7 @@ WHERE p.pubname = %s
 
 
 _WHOLE: Final = sql.SQL("publish = 'insert, update, delete, truncate', publish_via_partition_root = true")
-_LET_GO_S: Final = 3.0
+_RELEASED_WITHIN_S: Final = 3.0
 _PAUSE_S: Final = 0.05
 _FILTERS: Final = 150_000
 """From this version on a publication may leave rows and columns out."""
@@ -158,9 +158,9 @@ def drop(connection: Any, slot: str) -> bool:
 
 def drop_slot(connection: Any, slot: str) -> bool:
     """Drop the slot; whether there was one. The publication may be another user's. Raises ConfigError as ``drop``."""
-    found, end_s = find_slot(connection, slot), time.monotonic() + _LET_GO_S
+    found, end_s = find_slot(connection, slot), time.monotonic() + _RELEASED_WITHIN_S
     while found is not None and found.is_active and time.monotonic() < end_s:
-        time.sleep(_PAUSE_S)  # the database notices a little later that a capture has ended
+        time.sleep(_PAUSE_S)  # PostgreSQL releases the slot a moment after the capture has closed its connection
         found = find_slot(connection, slot)
     if found is not None:
         if found.is_active:

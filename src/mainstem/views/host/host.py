@@ -260,7 +260,7 @@ class ViewHost:
             raise UnknownViewError(f"there is no view {name!r}; there are: {known}") from None
 
     def _wait_until_fresh(self, chosen: HostedView, options: ReadOptions) -> Wait | None:
-        """Return when the view is as fresh as that, with what was waited for."""
+        """Wait until the view is as fresh as ``options`` ask. Returns the wait, or None if they ask for nothing."""
         deadline_s = self._clock.monotonic_s() + options.timeout_s
         wanted = options.at_least or Position()
         if options.max_lag_ms is not None:

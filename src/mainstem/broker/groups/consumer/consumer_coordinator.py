@@ -89,7 +89,10 @@ class ConsumerCoordinator(AssignedCoordinator[ConsumerGroup]):
         return step.answer
 
     async def remove(self, group: ConsumerGroup, call: Call) -> Message:
-        """LeaveGroup of members of a consumer group, as it is now: answered when they are durably out."""
+        """Serve LeaveGroup in a consumer group; the answer comes when the change is durable.
+
+        ``group`` is the current one: the caller has looked it up without an ``await`` in between.
+        """
         request: LeaveGroupRequest = call.body
         is_one = call.api_version < _MEMBERS_LEAVE_FROM
         asked = [(request.member_id, None)] if is_one else [(i.member_id, i.group_instance_id) for i in request.members]

@@ -66,7 +66,7 @@ class LetterRules:
 
     @staticmethod
     def require_allowed(topics: Topics, topic: Topic) -> None:
-        """Raise InputError when a topic takes no dead letters now, or is not there any more."""
+        """Raise InputError when a topic was deleted, or does not accept dead letters."""
         name, now = topic.name, topics.by_id(topic.topic_id)
         if now is None:
             raise InputError(f"topic {name!r} for dead letters was deleted")

@@ -126,6 +126,8 @@ def test_the_log_serves_compacts_and_recovers(bare_python: Path, tmp_path: Path)
         with Log(address, timeout_s=60) as log:
             eventually(lambda: len(list(log.read("t"))) < 1500, "the closed segments are compacted", 300)
         os.kill(_log_pid(node), signal.SIGKILL)
+        with Log(address, timeout_s=60) as log:
+            log.end("t")  # commands wait for ten seconds
         lines = _mainstem(bare_python, "read", "t", "--json", *at).splitlines()
         _mainstem(bare_python, "append", "t", "after", "--key", "k", *at)
     latest = {record["key"]: record["value"] for record in map(json.loads, lines)}

@@ -74,10 +74,9 @@ def read_all(bootstrap: str) -> dict[int, bytes]:
 def test_every_acknowledged_record_is_there_once_at_its_offset_after_20_kills(tmp_path: Path) -> None:
     log = LogProcess(tmp_path / "data").start()
     writes = AcknowledgedWrites(log.bootstrap)
-    deadline = time.monotonic() + DEADLINE_S
     try:
         for _ in range(KILLS):
-            writes.write_until(len(writes.offsets) + RECORDS_BETWEEN_KILLS, deadline)
+            writes.write_until(len(writes.offsets) + RECORDS_BETWEEN_KILLS, time.monotonic() + DEADLINE_S)
             log.kill()
             log.start()
         writes.finish()

@@ -243,7 +243,7 @@ def test_a_member_whose_session_ends_while_the_disk_is_full_is_out_when_there_is
     disk = FaultyDisk()
 
     async def refuses(client: Client) -> None:
-        first = await join(client, session_ms=50)
+        first = await join(client, session_ms=1000)
         assert (await sync(client, first)).error_code == 0
         disk.capacity_bytes = disk.used_bytes()
         before = disk.calls

@@ -19,6 +19,7 @@ from mainstem.client.log import Log
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.cli.commands import Commands
 from tests.support.descriptors import is_readable
+from tests.support.eventually import eventually
 
 SERVE = [sys.executable, "-m", "mainstem.cli.start", "serve"]
 
@@ -51,7 +52,7 @@ def test_http_alone_serves_a_log_that_runs_already(tmp_path: Path, mainstem_brok
         ready = json.loads(line)["ready"]
         assert ready["kafka"] == mainstem_broker.bootstrap
         url = f"http://{ready['http']}"
-        assert httpx.get(f"{url}/healthz", trust_env=False, timeout=60).status_code == 200
+        eventually(lambda: httpx.get(f"{url}/healthz", trust_env=False, timeout=60).is_success, "the log answers")
         assert httpx.get(f"{url}/metrics", trust_env=False, timeout=60).status_code == 404
     assert not (tmp_path / "meta.properties").exists()
 

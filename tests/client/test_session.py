@@ -86,7 +86,7 @@ def test_a_batch_whose_answer_got_lost_is_sent_again_as_the_same() -> None:
 
 def test_a_batch_whose_answer_never_comes_may_have_been_appended() -> None:
     with ScriptedBroker(Producing(*[None] * 1000)) as broker:
-        one = session(broker, timeout_s=0.2)
+        one = session(broker, timeout_s=2.0)
         with pytest.raises(OutcomeUnknownError) as unknown:
             one.append("t", records(b"a"))
         one.close()
@@ -95,7 +95,7 @@ def test_a_batch_whose_answer_never_comes_may_have_been_appended() -> None:
 
 def test_what_was_never_sent_was_not_appended() -> None:
     with ScriptedBroker(Producing(0)) as broker:
-        one = session(broker, timeout_s=0.5)
+        one = session(broker, timeout_s=2.0)
         one.append("t", records(b"a"))
         one._client._connections.close()
     with pytest.raises(LogUnavailableError) as away:

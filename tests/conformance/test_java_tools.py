@@ -76,7 +76,7 @@ def test_the_console_consumer_reads_what_the_console_producer_wrote(tools: Tools
     keyed = ("--reader-property", "parse.key=true", "--reader-property", "parse.headers=true")
     tools(TOOLS + "ConsoleProducer", *topic, *keyed, "--compression-codec", "zstd", stdin="h:x\tk1\tv1\nh:y\tk2\tv2\n")
     shown = ("--formatter-property", "print.key=true", "--formatter-property", "print.headers=true")
-    bounds = ("--from-beginning", "--max-messages", "2", "--timeout-ms", "20000")
+    bounds = ("--from-beginning", "--max-messages", "2", "--timeout-ms", "60000")
     output = tools(TOOLS + "consumer.ConsoleConsumer", *topic, *bounds, *shown, "--group", "console")
     assert sorted(output.split("\n"))[1:] == ["h:x\tk1\tv1", "h:y\tk2\tv2"]
 
@@ -110,7 +110,7 @@ def test_the_performance_tools_write_and_read_all_their_records(tools: Tools) ->
 def test_a_groups_offsets_are_shown_reset_and_deleted(tools: Tools) -> None:
     topic, group = ("--topic", "groups"), ("--group", "groups")
     tools(TOOLS + "ConsoleProducer", *topic, stdin="a\nb\nc\n")
-    bounds = ("--from-beginning", "--max-messages", "3", "--timeout-ms", "20000")
+    bounds = ("--from-beginning", "--max-messages", "3", "--timeout-ms", "60000")
     tools(TOOLS + "consumer.ConsoleConsumer", *topic, *bounds, *group)
     assert _columns(tools(GROUPS, "--describe", *group), "groups")[3:6] == ["3", "3", "0"]
     tools(GROUPS, "--reset-offsets", *group, *topic, "--to-offset", "1", "--execute")
@@ -146,7 +146,7 @@ def test_the_offset_shell_shows_where_the_local_part_begins_and_the_stored_one_e
     topic = ("--topic", "tiered")
     configs = {"remote.storage.enable": "true", "local.retention.bytes": "0", "retention.ms": "-1"}
     with Log(log.bootstrap) as client:
-        client.create_topic("tiered", partitions=1, configs=configs | {"internal.segment.bytes": "20000"})
+        client.create_topic("tiered", partitions=1, configs=configs | {"internal.segment.bytes": "60000"})
         for _ in range(10):
             client.append_many("tiered", ["x" * 900] * 10)
     partition = log.data_dir / "tiered-0"
@@ -164,7 +164,7 @@ def test_the_offset_shell_shows_where_the_local_part_begins_and_the_stored_one_e
 def test_kafka_reads_the_groups_and_segments_that_were_written(tools: Tools, tmp_path: Path) -> None:
     data = tools.log.data_dir
     tools(TOOLS + "ConsoleProducer", "--topic", "dump", stdin="a\nb\n")
-    bounds = ("--from-beginning", "--max-messages", "2", "--timeout-ms", "20000", "--group", "dump")
+    bounds = ("--from-beginning", "--max-messages", "2", "--timeout-ms", "60000", "--group", "dump")
     tools(TOOLS + "consumer.ConsoleConsumer", "--topic", "dump", *bounds)
     tools.log.stop()
     segment = "00000000000000000000.log"

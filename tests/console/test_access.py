@@ -109,7 +109,9 @@ def test_users_acls_and_tokens_are_added_explained_and_removed(
         page.get_by_role("button", name="Create", exact=True).click()
         see(page, "Copy it now")
         made = page.locator(".note .position").inner_text().strip()
-        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {made}"}, trust_env=False) as shop:
+        with httpx.Client(
+            base_url=url, headers={"Authorization": f"Bearer {made}"}, trust_env=False, timeout=60
+        ) as shop:
             assert shop.get("/topics/orders").status_code == 200
             assert shop.get("/tokens").status_code == 403
         page.get_by_role("button", name="Revoke … keeper").click()
@@ -136,7 +138,8 @@ def test_a_console_that_only_reads_hides_changes_and_refuses_them(
         page.get_by_role("button", name="Append", exact=True).click()
         see(page, "this console only reads")
         assert log.end("orders") == end
-        answer = httpx.post(f"{url}/topics/orders/records", json={"records": [{"value": 1}]}, trust_env=False)
+        records = {"records": [{"value": 1}]}
+        answer = httpx.post(f"{url}/topics/orders/records", json=records, trust_env=False, timeout=60)
         assert answer.status_code == 201, "the gateway's own clients change what they may"
 
 

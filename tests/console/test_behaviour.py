@@ -15,6 +15,7 @@ from mainstem.client.log import Log
 from mainstem.gateway.access.tokens import grants_of, new_token, write_tokens
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.console.stage import Stage, gateway
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from tests.console.conftest import Open
@@ -87,7 +88,10 @@ def is_sqlite(path: Path) -> bool:
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedBroker, str]]:
     """A log of its own with a hundred topics, and the address of its console."""
-    with EmbeddedBroker(tmp_path_factory.mktemp("busy")) as broker, Log(broker.bootstrap, timeout_s=30.0) as log:
+    with (
+        EmbeddedBroker(tmp_path_factory.mktemp("busy"), port=free_port()) as broker,
+        Log(broker.bootstrap, timeout_s=30.0) as log,
+    ):
         for number in range(100):
             log.create_topic(f"con-many-{number:03d}", partitions=1)
         with gateway(broker.bootstrap) as (url, _):

@@ -99,7 +99,7 @@ def test_a_problem_shows_in_the_header_of_every_page_and_leads_to_what_to_do(ope
     try:
         page = open_at("/console/config", 390)
         sign = page.locator(".health")
-        expect(sign).to_have_text(re.compile(r"✕ \d+ problems?"), timeout=20_000)
+        expect(sign).to_have_text(re.compile(r"✕ \d+ problems?"))
         sign.click()
         shown = page.locator(".trouble[data-rule=pipeline-failed]")
         expect(shown).to_contain_text("Pipeline con-broken failed and is not started again. ValueError: no")
@@ -124,7 +124,7 @@ def test_the_history_is_drawn_and_lists_have_a_line(open_at: Open, stage: Stage)
     try:
         for width in (390, 1280):
             page = open_at("/console/history?since=1h", width)
-            page.wait_for_function(_HAS_MARK, arg="con-marked started", timeout=20_000)
+            page.wait_for_function(_HAS_MARK, arg="con-marked started")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
     finally:
         stage.log.append_many(RUN_LOG_TOPIC, [(entry[0], None)])
@@ -137,4 +137,4 @@ def test_the_history_is_drawn_and_lists_have_a_line(open_at: Open, stage: Stage)
     expect(page.get_by_role("heading", name="Dead letters, records")).to_be_hidden()  # the pipeline has none
     page.goto(stage.url + "/console/topics")
     drawn_line = page.get_by_role("row", name="con-dots").get_by_role("img")
-    expect(drawn_line).to_have_attribute("aria-label", re.compile("at most"), timeout=20_000)
+    expect(drawn_line).to_have_attribute("aria-label", re.compile("at most"))

@@ -62,9 +62,8 @@ def test_what_one_browser_does_the_other_shows(two: tuple[Page, Page]) -> None:
     one.mouse.down()
     one.mouse.move(box["x"] + 120, box["y"] + 60, steps=10)
     one.mouse.up()
-    left = note.evaluate("element => element.style.left")
-    assert left == "310px"
-    expect(other.locator(".note")).to_have_css("left", left)
+    for page in two:  # what came before the last move may place the note back for a moment
+        expect(page.locator(".note")).to_have_css("left", "310px")
 
     other.get_by_role("button", name="Remove").click()
     expect(one.locator(".note")).to_have_count(0)

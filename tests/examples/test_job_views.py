@@ -75,7 +75,7 @@ def test_the_site_is_monitored(site: Site, capsys: pytest.CaptureFixture[str]) -
     [row] = answer.rows
     assert (row["records"], row["values"]["load_ms"]["count"]) == (243, 243)
     assert 50 < row["values"]["load_ms"]["quantiles"]["0.5"] < 500
-    page = httpx.get(f"{site.url}/views/pages/prometheus", trust_env=False).text
+    page = httpx.get(f"{site.url}/views/pages/prometheus", trust_env=False, timeout=60).text
     counted = Counter(line.split("{")[0] for line in page.splitlines() if line.startswith("pages_load_ms_count"))
     assert counted == {"pages_load_ms_count": 2}
     done = Commands(capsys).run("views", "metrics", "pages", "--over", "device", "--quantile", "0.5", "--url", site.url)

@@ -18,6 +18,7 @@ from tests.cli.commands import Commands
 from tests.gateway.served import served
 from tests.gateway.sse import reading
 from tests.support.damage import DAMAGES, plant
+from tests.support.ports import free_port
 
 PATH = "/topics/flights/records"
 GOOD = [0, 1, 4, 5, 8, 9, 12, 13]
@@ -84,7 +85,7 @@ def test_a_stream_ends_at_damage_or_goes_on_behind_it(
 @pytest.mark.parametrize("key", [{}, {"key": "k"}])
 def test_a_live_stream_ends_at_damage_or_goes_on_behind_it(tmp_path: Path, key: dict[str, str]) -> None:
     """Records that come to a stream live, and are damaged before it has them: the log is stopped in between."""
-    with EmbeddedBroker(tmp_path) as broker, Log(broker.bootstrap, timeout_s=10) as log:
+    with EmbeddedBroker(tmp_path, port=free_port()) as broker, Log(broker.bootstrap, timeout_s=10) as log:
         log.create_topic("flights", partitions=1)
         log.append("flights", {"n": 0}, key="k")
         app = create_app(log, ForwardingBackend([]), GatewayLimits())

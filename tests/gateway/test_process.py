@@ -18,6 +18,7 @@ from mainstem.gateway.access.tokens import Grants, new_token, write_tokens
 from mainstem.gateway.server.serving import listen_unix
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.support.certificates import Authority
+from tests.support.eventually import eventually
 
 APP = """
 import mainstem as ms
@@ -57,8 +58,8 @@ def failed(argv: list[str], code: int = 1) -> str:
 def test_the_gateway_says_where_it_listens_and_serves(mainstem_broker: EmbeddedBroker) -> None:
     with running(gateway("--bootstrap", mainstem_broker.bootstrap, "--http", "127.0.0.1:0")) as (_, line):
         assert line.startswith("ready: http 127.0.0.1:")
-        answer = httpx.get(f"http://{line.removeprefix('ready: http ')}/healthz", trust_env=False, timeout=30)
-        assert answer.json()["status"] == "ok"
+        url = f"http://{line.removeprefix('ready: http ')}/healthz"
+        eventually(lambda: httpx.get(url, trust_env=False, timeout=30).json()["status"] == "ok", "the log answers")
 
 
 def test_the_gateway_ends_cleanly_with_its_parent(mainstem_broker: EmbeddedBroker) -> None:

@@ -13,7 +13,7 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.gateway.access.request_heads import HEAD_BYTES_MAX, HEADERS_MAX, BoundedHeads
 
-LINE = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+LINE = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n"
 
 
 @pytest.fixture

@@ -103,7 +103,8 @@ def test_an_answer_is_at_most_so_far_behind_the_log(api: httpx.Client, session_l
     answer = api.get("/views/by-id/keys/d", params={"max_lag_ms": 0, "timeout": 60})
     assert [row["name"] for row in answer.json()["rows"]] == ["Dora"]
     assert Position.parse(answer.json()["position"]).covers(end)
-    session_log.append("people", None, key="d")
+    end = session_log.append("people", None, key="d")
+    assert asked(api, "by-id/keys/d", end) == []
 
 
 def test_a_past_state_is_asked_by_position_and_by_time(api: httpx.Client, position: Position) -> None:

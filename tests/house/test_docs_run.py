@@ -67,7 +67,7 @@ SHARED = [
 RUN = {*WITH_AN_APP, *SHARED}
 _RUNNING = {"python", "bash", "toml", *JAVASCRIPT}
 _SERVERS = {"serve", "run", "demo", "mcp"}
-_STREAM_S = "0.7"
+_STREAM_S = "5"
 
 
 def _run(code: str, names: dict[str, Any]) -> str:

@@ -141,7 +141,9 @@ def group_consumer(bootstrap: str, group: str, **more: Any) -> Consumer:
 
 def mixed_group(bootstrap: str, group: str, topic: str) -> list[Consumer]:
     """Two members of one group: one of the classic protocol, one of the consumer protocol."""
-    members = [group_consumer(bootstrap, group, group_protocol=each) for each in ("classic", "consumer")]
+    # The classic one stays a member while no log runs: longer than all steps of a graduation take.
+    classic = group_consumer(bootstrap, group, group_protocol="classic", session_timeout_ms=300_000)
+    members = [classic, group_consumer(bootstrap, group, group_protocol="consumer")]
     for member in members:
         member.subscribe([topic])
         shares(members[: members.index(member) + 1], TOPICS[topic][0])

@@ -304,7 +304,7 @@ def test_kafkas_own_tool_reads_the_files(stages: Stages) -> None:
     assert metadata.count('"type":"PARTITION_RECORD"') == 3 + 1 + 2 + 2
     assert '"type":"USER_SCRAM_CREDENTIAL_RECORD"' in metadata
     assert '"classicMemberMetadata":null' in groups  # the member of group live speaks the consumer protocol
-    assert re.search(r'"classicMemberMetadata":\{"sessionTimeoutMs":45000,', groups)
+    assert re.search(r'"classicMemberMetadata":\{"sessionTimeoutMs":300000,', groups)
 
 
 def test_the_plan_says_what_kafka_does_not_have(stages: Stages) -> None:

@@ -66,7 +66,7 @@ def test_the_tests_of_a_page_pass(page: str, tmp_path: Path) -> None:
     if page == LESSON:
         write_app("docs/learn/4-a-pipeline.md", tmp_path / "cafe.py")
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
-    run = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=400)
     assert run.returncode == 0, run.stdout
     assert f"{sum(block.text.count('def test_') for block in found)} passed" in run.stdout
 

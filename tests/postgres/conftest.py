@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import closing
 from typing import Any
 
+import psycopg2
 import pytest
 
 from mainstem.client.log import Log
@@ -52,6 +54,15 @@ class RunningCapture:
         self._stopping.set()
         self._thread.join(TIMEOUT_S)
         assert not self._thread.is_alive()
+        if self.error is not None:
+            return  # another capture may have the slot
+        with closing(psycopg2.connect(self.settings.dsn)) as connection, connection.cursor() as cursor:
+            eventually(lambda: self._is_let_go(cursor), "the server has let go of the slot", TIMEOUT_S)
+
+    def _is_let_go(self, cursor: Any) -> bool:
+        """Whether the next capture may have the slot: the server's own process ends after the connection."""
+        cursor.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND active", (self.settings.slot,))
+        return cursor.fetchone() is None
 
     def covers(self, lsn: int) -> bool:
         """Whether all before ``lsn`` is in the log, and each snapshot is done."""

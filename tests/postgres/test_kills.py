@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.postgres import killed
 from tests.support.postgres import PostgresCluster, PostgresDatabase
 
 KILLS = 20
 
 
-@pytest.mark.timeout(400)
 def test_each_change_is_in_the_log_once_whatever_is_killed(
     postgres_cluster: PostgresCluster, postgres_database: PostgresDatabase, tmp_path: Path
 ) -> None:

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.broker.harness import child_environment
 from tests.postgres.conftest import Shop
@@ -24,7 +23,6 @@ app.view("table", shop["public.orders"], ms.SQL())
 """
 
 
-@pytest.mark.timeout(300)
 def test_an_app_with_a_captured_database_runs_and_goes_on(shop: Shop, tmp_path: Path) -> None:
     shop.execute("CREATE TABLE orders (id int PRIMARY KEY, item text, price numeric(10,2), until timestamptz)")
     shop.execute("INSERT INTO orders SELECT n, 'item ' || n, n / 4.0, 'infinity' FROM generate_series(1, 100) n")

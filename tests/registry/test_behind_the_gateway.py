@@ -17,6 +17,7 @@ from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.registry.registry import Registry
 from tests.gateway.served import served
 from tests.registry.test_subjects import USER, USER_2, refusal
+from tests.support.eventually import eventually
 
 SCOPES = {"reader": Grants(read=("*",)), "writer": Grants(write=("*",)), "root": Grants(admin=("*",))}
 
@@ -48,7 +49,7 @@ def test_the_routes_are_below_the_prefix(api: httpx.Client) -> None:
     assert api.get("/registry/contexts/.gate/subjects").json() == [":.gate:users"]
     assert api.get("/registry/subjects/:.gate:users/versions").json() == [1]
     assert api.get("/registry/").json() == {}
-    assert api.get("/healthz").json()["status"] == "ok"
+    eventually(lambda: api.get("/healthz").json()["status"] == "ok", "the log answers")
 
 
 def test_every_refusal_below_the_prefix_has_the_registry_s_form(api: httpx.Client) -> None:

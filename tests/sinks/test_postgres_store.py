@@ -210,6 +210,12 @@ def test_a_deadlock_with_a_transaction_of_the_users_is_repeated(
 ) -> None:
     with serving(tmp_path / "store", definition(postgres_database.dsn)) as store:
         apply(store, [order(1), order(2)])
+        assert store._session is not None
+        with store._session.cursor() as cursor:
+            cursor.execute(
+                "SET deadlock_timeout = '5s'"
+            )  # it is looked for once, which must not be before the users wait
+        store._session.commit()
         users = postgres_database.connect()
         users.autocommit = False
         with users.cursor() as cursor:

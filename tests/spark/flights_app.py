@@ -62,11 +62,11 @@ class Flights:
         thread = threading.Thread(target=runner.run, kwargs={"on_ready": ready.set})
         thread.start()
         try:
-            assert ready.wait(60)
+            assert ready.wait(180)
             yield
         finally:
             runner.stop()
-            thread.join(60)
+            thread.join(180)
 
     def latest(self, topic: str) -> dict[str, Any]:
         records = self.log.read(topic)

@@ -17,7 +17,7 @@ from mainstem.pipelines.journey.journey import JourneyFinder
 from mainstem.pipelines.overview import Overview
 from mainstem.pipelines.progress import PROGRESS_TOPIC, Progress
 from tests.pipelines.journey.told import left_open
-from tests.support.apache_kafka import ApacheKafka, run_tool
+from tests.support.apache_kafka import ApacheKafka, create_offsets_topic, run_tool
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +50,7 @@ def test_what_kafkas_producer_wrote_is_derived_and_read_by_kafkas_consumer(spark
         argv = ["--bootstrap-server", kafka.bootstrap, "--topic", "orders", "--property", "parse.key=true"]
         argv += ["--property", "key.separator=:", "--compression-codec", "zstd"]
         assert run_tool("org.apache.kafka.tools.ConsoleProducer", *argv, stdin=lines).returncode == 0
+        create_offsets_topic(kafka.bootstrap, "orders")
         Runner(app, kafka.bootstrap, checkpoints=tmp_path, spark=spark).run(once=True)
         count = sum(1 for _ in log.read("totals"))  # it ends after so many, however slow its start is
         argv = ["--bootstrap-server", kafka.bootstrap, "--topic", "totals", "--from-beginning", "--timeout-ms", "60000"]

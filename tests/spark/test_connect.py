@@ -16,7 +16,7 @@ from mainstem.testing.embedded import EmbeddedBroker
 from tests.support.eventually import eventually
 from tests.support.ports import accepts, free_port
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 CLIENT = """
 import sys

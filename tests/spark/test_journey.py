@@ -24,6 +24,7 @@ from tests.gateway.served import listening_on, served
 from tests.house.pages import ROOT, blocks_of, lines_of_console, not_in_form
 from tests.pipelines.journey.told import left_open
 from tests.spark.flights_app import Flights
+from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     import httpx
@@ -81,6 +82,7 @@ def test_a_flight_is_followed_to_the_view_that_answers_and_what_stands_still_is_
             wanted = world.fly(("ZZ", 7))
             place = of_carrier(world, "ZZ")
             host.query(view, GetQuery("ZZ"), ReadOptions(wanted, 120.0))  # the view answers, so the record has arrived
+            eventually(lambda: why(place).out.count(" in micro-batch ") == 2, "both micro-batches are noted")
             arrived = why(place)
         assert arrived.code == 0, arrived.out
         for said in (

@@ -158,7 +158,7 @@ def test_positions_travel_through_a_plain_stream(
     reader = spark.readStream.format("mainstem").options(**options).option("subscribe", mainstem_topic)
     frame = reader.option("startingOffsets", "earliest").load().select("value")
     writer = frame.writeStream.format("mainstem").options(**options, topic="plain.out", pipeline="plain")
-    assert writer.trigger(availableNow=True).start().awaitTermination(60)
+    assert writer.trigger(availableNow=True).start().awaitTermination(180)
     said = [Progress.from_record(record) for record in mainstem_log.read(PROGRESS_TOPIC) if record.key == b"plain"][-1]
     assert said is not None
     assert said.source.covers(position)
@@ -183,7 +183,7 @@ def test_the_first_micro_batch_of_a_stream_wrote_its_own_records(
     frame = reader.option("startingOffsets", "earliest").load().select("value")
     options |= {"topic": out, "pipeline": guarantee, "deliveryGuarantee": guarantee}
     assert (
-        frame.writeStream.format("mainstem").options(**options).trigger(availableNow=True).start().awaitTermination(60)
+        frame.writeStream.format("mainstem").options(**options).trigger(availableNow=True).start().awaitTermination(180)
     )
     [record] = [each for each in mainstem_log.read(BATCHES_TOPIC) if each.key == guarantee.encode()]
     batch = FinishedBatch.from_record(record)
@@ -200,5 +200,5 @@ def test_a_pipeline_that_streams_no_topic_is_refused_before_it_commits(
     writer = frame.selectExpr("CAST(value AS STRING) AS value").writeStream.format("mainstem")
     writer = writer.options(**options, topic=mainstem_topic, pipeline="of-rates")
     with pytest.raises(StreamingQueryException, match="of-rates streams no topic by the format mainstem"):
-        writer.start().awaitTermination(60)
+        writer.start().awaitTermination(180)
     assert list(mainstem_log.read(mainstem_topic)) == []

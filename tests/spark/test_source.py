@@ -42,7 +42,7 @@ def run_stream(spark: SparkSession, broker: EmbeddedBroker, checkpoint: Path, **
     frame = reader.options(**{"startingOffsets": "earliest", **options}).load()
     writer = frame.writeStream.foreachBatch(lambda batch, _: batches.append([bytes(r.value) for r in batch.collect()]))
     query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(180)
     return batches
 
 

@@ -27,6 +27,7 @@ from mainstem.spark.planning.stream_reader import LogStreamReader
 from mainstem.spark.tasks.task_reads import read_partition
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.eventually import eventually
 from tests.support.removed_records import delete_records
 
 
@@ -297,7 +298,8 @@ def test_a_gap_of_aborted_records_is_no_loss(mainstem_broker: EmbeddedBroker, ma
     stream = Stream(mainstem_broker, subscribe=topic)
     transaction(mainstem_broker, topic).abort_transaction()
     mainstem_log.append(topic, b"v", partition=0)
-    assert stream.next() == [f"{topic}/0:0-3"]
+    # Apache Kafka writes the transaction's marker after it has answered.
+    assert eventually(stream.next, "the marker is there") == [f"{topic}/0:0-3"]
 
 
 def test_records_of_an_open_transaction_and_behind_it_wait(
@@ -309,7 +311,7 @@ def test_records_of_an_open_transaction_and_behind_it_wait(
     mainstem_log.append(topic, b"v", partition=0)
     assert stream.next() == [f"{topic}/0:0-1"]
     open_transaction.commit_transaction()
-    assert stream.next() == [f"{topic}/0:1-4"]
+    assert eventually(stream.next, "the marker is there") == [f"{topic}/0:1-4"]
 
 
 def made_again(log: Log, topic: str) -> None:
@@ -424,9 +426,14 @@ def test_the_offsets_of_a_stream_are_committed_to_a_group_of_its_own(
     stream.next()
     stream.next()
     stream.reader.stop()
-    (group,) = [name for name in mainstem_log.groups() if name.startswith(f"own-{topic}-")]
-    described = mainstem_log.group_admin.describe(group)
-    assert [(part.committed, part.lag) for part in described.progress] == [(5, 0), (5, 0)]
+
+    def committed() -> list[tuple[int | None, int | None]]:
+        groups = [name for name in mainstem_log.groups() if name.startswith(f"own-{topic}-")]
+        described = [mainstem_log.group_admin.describe(group) for group in groups]
+        return [(part.committed, part.lag) for each in described for part in each.progress]
+
+    # A stop waits for a second at most for the commit that is under way.
+    eventually(lambda: committed() == [(5, 0), (5, 0)], "the offsets are committed")
 
 
 def test_a_group_that_refuses_does_not_fail_a_stream(
@@ -443,7 +450,14 @@ def test_a_group_that_refuses_does_not_fail_a_stream(
     stream.next()
     stream.reader.stop()
     consumer.close()
-    assert capfd.readouterr().err.count("has members") == 1
+    said: list[str] = []
+
+    def is_told() -> bool:
+        said.append(capfd.readouterr().err)
+        return "has members" in "".join(said)
+
+    eventually(is_told, "the refusal is told")
+    assert "".join(said).count("has members") == 1
 
 
 @pytest.mark.parametrize(

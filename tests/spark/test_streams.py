@@ -15,7 +15,7 @@ from mainstem.client.records import NewRecord
 from mainstem.pipelines.losses import recorded_losses
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.spark.versions import several_micro_batches
-from tests.support.apache_kafka import ApacheKafka, run_tool
+from tests.support.apache_kafka import ApacheKafka, create_offsets_topic, run_tool
 from tests.support.removed_records import delete_records
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def test_on_apache_kafka_lag_shows_in_its_tools_and_loss_is_noted(spark: SparkSe
     with ApacheKafka() as kafka, Log(kafka.bootstrap) as log:
         log.create_topic("flights", partitions=2, configs={"retention.ms": "3600000"})
         log.append_many("flights", [NewRecord(b"v", partition=n % 2) for n in range(10)])
+        create_offsets_topic(kafka.bootstrap, "flights")
         run(spark, kafka.bootstrap, tmp_path, **options)
         log.append_many("flights", [NewRecord(b"v", partition=0) for _ in range(3)])
         assert described(kafka, "of-spark") == {("flights", 0): (5, 8, 3), ("flights", 1): (5, 5, 0)}

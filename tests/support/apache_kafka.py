@@ -9,12 +9,14 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
 import uuid
 from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.support.ports import free_port
 
@@ -81,7 +83,7 @@ def tool_argv(main_class: str, *arguments: str, heap_mb: int = 256) -> list[str]
 
 
 def run_tool(
-    main_class: str, *arguments: str, stdin: str | None = None, timeout_s: float = 60
+    main_class: str, *arguments: str, stdin: str | None = None, timeout_s: float = 180
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's tools to its end; its exit code and output are the caller's to judge."""
     return subprocess.run(
@@ -102,8 +104,8 @@ class ApacheKafka:
         self._process: subprocess.Popen[bytes] | None = None
         self.bootstrap = ""
 
-    def start(self, timeout_s: float = 60, port: int | None = None) -> ApacheKafka:
-        """Format the storage if it is new, start the broker, and return when it accepts connections.
+    def start(self, timeout_s: float = 180, port: int | None = None) -> ApacheKafka:
+        """Format the storage if it is new, start the broker, and return when topics can be created.
 
         ``port`` is that of another broker which has ended and whose clients go on.
         """
@@ -120,7 +122,7 @@ class ApacheKafka:
         argv = tool_argv("kafka.Kafka", str(properties), heap_mb=1024)
         self._process = subprocess.Popen(argv, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
         output.close()
-        self._wait_until_listening(port, timeout_s)
+        self._wait_until_unfenced(timeout_s)
         return self
 
     def _properties(self, port: int, controller: int) -> str:
@@ -146,17 +148,19 @@ class ApacheKafka:
         settings.update({name.replace("_", "."): value for name, value in self._configs.items()})
         return "".join(f"{name}={value}\n" for name, value in settings.items())
 
-    def _wait_until_listening(self, port: int, timeout_s: float) -> None:
+    def _wait_until_unfenced(self, timeout_s: float) -> None:
+        """A broker of Kafka listens before its controller counts it as alive. Until then no topic can be created."""
         assert self._process is not None
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200})
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
                 raise RuntimeError(f"Apache Kafka ended at start; see {self.directory / 'broker.log'}")
             try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                return
-            except OSError:
-                time.sleep(0.05)  # nothing announces a foreign process's listening socket: poll for it
+                if admin.list_topics(timeout=1).brokers:
+                    return
+            except KafkaException:  # it does not listen yet, or does not answer
+                continue
         self.stop()
         raise TimeoutError(f"Apache Kafka did not listen within {timeout_s} s")
 
@@ -165,7 +169,7 @@ class ApacheKafka:
         if self._process is not None:
             self._process.terminate()
             try:
-                self._process.wait(20)
+                self._process.wait(120)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait(20)
@@ -182,3 +186,10 @@ class ApacheKafka:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def create_offsets_topic(bootstrap: str, topic: str) -> None:
+    """Have Apache Kafka create its topic of committed offsets, which takes it longer than a stream waits at its end."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "first"})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+    consumer.close()

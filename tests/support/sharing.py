@@ -40,6 +40,7 @@ _STARTS_SPARK = (
     "examples",
     "cli/test_run_once.py",
     "house/test_docs_run.py",
+    "node/test_pages_with_nodes.py",
 )
 _SPARK_AT_A_TIME = 2
 

@@ -145,7 +145,10 @@ def test_what_is_not_covered_in_time_is_a_time_out_with_both_positions(mainstem_
         assert (caught.value.wanted, caught.value.reached) == (wanted, Position())
 
 
-def test_a_time_out_names_the_open_transaction_that_holds_the_view_back(mainstem_log: Log, tmp_path: Path) -> None:
+def test_a_time_out_names_the_open_transaction_that_holds_the_view_back(
+    mainstem_log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainstem.views.host.host._ASIDE_TIMEOUT_S", 30.0)
     setting = Setting(mainstem_log, tmp_path)
     with setting.host() as host, mainstem_log.transaction(f"slow-{setting.topic}") as transaction:
         transaction.append(setting.topic, {"origin": "A"}, key="1")
@@ -160,8 +163,9 @@ def test_a_time_out_names_the_pipeline_in_between_that_fails(mainstem_log: Log, 
     setting = derived(mainstem_log, tmp_path)
     name = f"derive-{setting.topic}-out"
     now_ms = SystemClock().time_ms()
+    seen_ms = now_ms + 3_600_000  # however long the host takes to start, they were seen lately
     failure = Failure("flights.py:12, in divide: ZeroDivisionError: division by zero", now_ms, now_ms + 4_000)
-    state = PipelineState(name, "app", Status.RESTARTING, "always", now_ms, now_ms, failure=failure)
+    state = PipelineState(name, "app", Status.RESTARTING, "always", now_ms, seen_ms, failure=failure)
     aside = replace(state, pipeline="aside")
     healthy = replace(state, status=Status.RUNNING, failure=None)
     lost = replace(healthy, seen_ms=now_ms - 2 * LOST_AFTER_MS)

@@ -66,7 +66,7 @@ async def restarted(data_dir: Path, clock: ManualClock | None = None) -> AsyncIt
     """A broker over what a SIGKILL now would leave of ``data_dir``."""
     copies = (data_dir.with_name(f"{data_dir.name}-{number}") for number in itertools.count(1))
     copy = next(path for path in copies if not path.exists())
-    shutil.copytree(data_dir, copy)
+    shutil.copytree(data_dir, copy, ignore=shutil.ignore_patterns("*.tmp"))  # a checkpoint may rename one meanwhile
     async with running(copy, clock=clock) as client:
         yield client
 

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections import Counter
 
 import pytest
 
-from mainstem.broker.chores import Chores
+from mainstem.broker.chores import Chores, run_whole
 
 
 def test_a_chore_that_fails_is_logged_counted_and_begun_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -45,3 +46,23 @@ def test_chores_that_never_failed_are_counted_as_such_and_end_when_they_are_stop
 
     asyncio.run(scenario())
     assert failures == {"waiting": 0}
+
+
+def test_work_in_a_thread_has_ended_when_its_chore_is_stopped() -> None:
+    began, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        began.set()
+        assert may_end.wait(60)
+        ended.set()
+
+    async def scenario() -> None:
+        chores = Chores(Counter())
+        chores.start("writing", lambda: run_whole(work))
+        while not began.is_set():
+            await asyncio.sleep(0)
+        asyncio.get_running_loop().call_later(0.01, may_end.set)
+        await chores.stop()
+        assert ended.is_set()
+
+    asyncio.run(scenario())

@@ -8,8 +8,11 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from mainstem.broker.storage.compaction import Compaction
 from mainstem.broker.storage.topics import OFFSETS_TOPIC
+from mainstem.errors import StorageError
 from mainstem.log.cleaning.swap import Swap
 from mainstem.log.partition.checkpoints import decode_offsets, encode_offsets
 from mainstem.log.partition.partition_log import PartitionLog
@@ -115,6 +118,32 @@ async def test_a_stop_between_two_steps_of_a_swap_leaves_no_file_of_it(client: C
     assert not list(log.directory.glob("*.swap"))
     assert offsets(log)[-5:] == [95, 96, 97, 98, 99]
     assert len(offsets(log)) < 100
+
+
+@with_broker(**SETTINGS)
+async def test_a_swap_that_cannot_be_made_durable_leaves_no_file_and_is_tried_again(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare, sync = Swap.prepare, Swap.sync
+    found: list[list[str]] = []
+
+    def looks(swap: Swap) -> None:
+        found.append([name for name in swap._disk.list(swap._directory) if name.endswith(".swap")])
+        prepare(swap)
+
+    def fails_once(swap: Swap) -> None:
+        if len(found) == 1:
+            raise StorageError("the disk is broken")
+        sync(swap)
+
+    monkeypatch.setattr(Swap, "prepare", looks)
+    monkeypatch.setattr(Swap, "sync", fails_once)
+    log = await fill(client)
+    compaction = client.broker.node.compaction
+    await until(lambda: compaction.statistics().runs > 0 and len(offsets(log)) < 40)
+    assert compaction.statistics().failures == 1
+    assert len(found) > 1
+    assert not any(found)
 
 
 @with_broker(**{**SETTINGS, "log_cleaner_backoff_ms": "3600000"})

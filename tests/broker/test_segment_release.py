@@ -82,6 +82,7 @@ from tests.log.support import (
     read_all,
     read_committed,
     sent_by,
+    swap_in,
 )
 
 HOUR_MS = 3_600_000
@@ -635,7 +636,7 @@ def test_a_compaction_that_was_under_way_does_not_replace_segments_of_a_tiered_t
     cleaned = cleaned_segments(node)
     make_tiered(node)
     assert cleaned
-    assert not any(node.log.cleaning.swap(each) for each in cleaned)
+    assert not any(swap_in(node.log, each) for each in cleaned)
     assert len(read_all(node.log)) == 13
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import PurePath
 from uuid import UUID
 
+from mainstem.errors import StorageError
+from mainstem.log.cleaning.compaction_job import CleanedSegment
 from mainstem.log.files.disk import Disk
 from mainstem.log.node.directory import LogDirectory
 from mainstem.log.partition.config import LogConfig
@@ -89,6 +91,26 @@ def read_all(log: PartitionLog, offset: int = 0, max_bytes: int = 1 << 20) -> li
 def values(log: PartitionLog, offset: int = 0) -> list[bytes | None]:
     """The values of all visible records."""
     return [record.value for record in read_all(log, offset)]
+
+
+def swap_in(log: PartitionLog, cleaned: CleanedSegment) -> bool:
+    """All steps of a swap at once; whether the segment took its place. Raises StorageError."""
+    cleaning = log.cleaning
+    swap = cleaning.prepare_swap(cleaned)
+    if swap is None:
+        return False
+    try:
+        swap.sync()
+    except StorageError:
+        cleaning.cancel_swap(swap)
+        raise
+    new = cleaning.begin_swap(swap)
+    if new is None:
+        return False
+    swap.sync()
+    cleaning.end_swap(swap, new)
+    swap.clean_up()
+    return True
 
 
 class Node:

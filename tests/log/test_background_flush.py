@@ -1,6 +1,15 @@
 from __future__ import annotations
 
+import itertools
+import threading
+from contextlib import suppress
+
+import pytest
+
+from mainstem.errors import StorageError
+from mainstem.log.node.background_flush import BackgroundFlush
 from mainstem.log.partition.config import LogConfig
+from mainstem.log.partition.flush import Flush
 from mainstem.model import TopicPartition
 from tests.log.support import TOPIC_ID, Node, batch
 
@@ -63,3 +72,60 @@ def test_too_many_unsynced_files_are_synced_so_that_they_can_be_closed() -> None
     for number in range(10):
         node.directory.get(TopicPartition("many", number)).read(0, 100)
     assert len(node.directory._context.open_files) <= 5
+
+
+def test_flushes_whose_checkpoint_failed_before_them_run_with_the_next() -> None:
+    node = Node(flush="os")
+    node.append(b"a")
+    node.clock.advance(30)
+    assert node.directory.start_checkpoint() is not None  # no thread could be started to run it
+    checkpoint(node)
+    checkpoint(node)
+    assert node.log.recovery_point == 1
+
+
+def test_a_flush_that_a_thread_runs_is_waited_for_and_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel tells a failed write to one sync only: a second one would pass for a success."""
+    node = Node(flush="os")
+    node.append(b"a")
+    runs: list[int] = []
+    entered, go_on = threading.Event(), threading.Event()
+
+    def slow(_: Flush) -> None:
+        runs.append(len(runs))
+        entered.set()
+        assert go_on.wait(60)
+        raise StorageError("the disk is broken")
+
+    monkeypatch.setattr(Flush, "run", slow)
+    started = node.log.start_flush()
+    assert started is not None
+    flush = BackgroundFlush(node.log, started)
+    threads = [threading.Thread(target=flush.run) for _ in range(2)]
+    threads[0].start()
+    assert entered.wait(60)
+    threads[1].start()
+    assert not flush.maybe_finish()
+    go_on.set()
+    for thread in threads:
+        thread.join()
+    assert runs == [0]
+    assert flush.maybe_finish()
+    assert node.log.offline_reason is not None
+
+
+def test_files_that_cannot_be_renamed_are_removed_later() -> None:
+    for fails_at in itertools.count(1):
+        node = Node(segment_bytes="300")
+        node.commit(*[b"x" * 100] * 20)
+        node.log.delete_records(15)
+        node.directory.write_checkpoints()
+        node.faulty.fail_at_call = fails_at
+        with suppress(StorageError):
+            node.directory.write_checkpoints()
+        if node.faulty.fail_at_call is not None:
+            break
+        node.directory.write_checkpoints()
+        first = node.log._segments[0].base_offset
+        assert [int(path.stem) for path in node.files(".log") if int(path.stem) < first] == []
+    assert fails_at > 10

@@ -15,7 +15,7 @@ from mainstem.log.node.node_log import NodeLog
 from mainstem.model import TopicPartition
 from mainstem.record.constants import Compression
 from mainstem.record.writer import NewRecord, ProducerStamp, build_batch
-from tests.log.support import in_transaction
+from tests.log.support import in_transaction, swap_in
 from tests.support.apache_kafka import run_tool
 
 pytestmark = pytest.mark.maven
@@ -83,7 +83,7 @@ def _write_compacted(node: NodeLog) -> None:
         assert dirty is not None
         for answer in compact(OsDisk(), log.cleaning.compaction_job(dirty, now_ms + life, 1 << 20)):
             if isinstance(answer, CleanedSegment):
-                assert log.cleaning.swap(answer)
+                assert swap_in(log, answer)
             else:
                 cleaned_offset = answer.cleaned_offset
     log.flush()

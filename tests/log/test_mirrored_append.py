@@ -6,14 +6,25 @@ from collections.abc import Iterator
 
 import pytest
 
-from mainstem.errors import CorruptBatchError, InvalidRecordError, OffsetOutOfRangeError
+from mainstem.errors import CorruptBatchError, InvalidRecordError, OffsetOutOfRangeError, StorageError
+from mainstem.log.files.names import NODE_CHECKPOINT
 from mainstem.log.partition.mirrored_batches import check_mirrored, mirrored_steps
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.record.checksum import crc32c
 from mainstem.record.constants import ATTRIBUTES_AT, CONTROL_BIT, CRC_AT, Compression
 from mainstem.record.header import iter_headers, stamped_prefix
 from mainstem.record.writer import NewRecord, build_batch
-from tests.log.support import Node, batch, end_transaction, in_transaction, read_committed, sent_by, values
+from tests.log.support import (
+    DATA,
+    PARTITION,
+    Node,
+    batch,
+    end_transaction,
+    in_transaction,
+    read_committed,
+    sent_by,
+    values,
+)
 
 _SOURCE = "clusterA/AAAAAAAAAAAAAAAAAAAAAA"
 
@@ -173,3 +184,31 @@ def test_leader_epochs_are_those_of_the_batches() -> None:
         assert node.log.end_offset_for_epoch(40).leader_epoch == 40
         assert node.log.leader_epoch >= 40
         node.cut_power_and_start()
+
+
+def test_an_epoch_that_could_not_be_written_is_written_by_the_next_try() -> None:
+    node = _mirror()
+    node.faulty.capacity_bytes = node.faulty.used_bytes()
+    for _ in range(2):
+        with pytest.raises(StorageError):
+            node.directory.raise_leader_epoch(40)
+    node.faulty.capacity_bytes = None
+    _append(node, _at(0, batch(b"a"), 40), 0)
+    node.kill_and_start()
+    assert node.log.end_offset_for_epoch(40).leader_epoch == 40
+
+
+def test_a_partition_whose_epoch_cannot_be_written_is_opened_later() -> None:
+    node = _mirror()
+    _append(node, _at(0, batch(b"a"), 40), 0)
+    node.disk.remove(DATA / NODE_CHECKPOINT)
+    node.faulty.kill()
+    node.directory = node._open()
+    assert node.directory.leader_epoch < 40
+    node.faulty.fail_syncs(f"*{NODE_CHECKPOINT}*")
+    with pytest.raises(StorageError):
+        node.directory.get(PARTITION)
+    assert PARTITION not in node.directory.partitions
+    assert node.directory.get(PARTITION).leader_epoch >= 40
+    assert node.directory.leader_epoch >= 40
+    assert not node.directory.offline

@@ -19,6 +19,19 @@ _RETRY_S: Final = 1.0
 _RETRY_S_MAX: Final = 60.0
 
 
+async def run_whole(work: Callable[[], object]) -> None:
+    """Run ``work`` in a thread, and wait for its end also when this task is cancelled.
+
+    What follows the end of a chore, as the closing of the directory, must not meet a thread that still writes.
+    """
+    future = asyncio.get_running_loop().run_in_executor(None, work)
+    try:
+        await asyncio.shield(future)
+    except asyncio.CancelledError:
+        await asyncio.gather(future, return_exceptions=True)
+        raise
+
+
 class Chores:
     """The chores of one broker. ``failures`` counts by name."""
 

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from mainstem.broker.apis import APIS
-from mainstem.broker.chores import Chores
+from mainstem.broker.chores import Chores, run_whole
 from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.broker.dispatch import Dispatcher
 from mainstem.broker.network.connection import Connection
@@ -133,7 +133,7 @@ class Broker:
             if write is None:
                 continue
             try:
-                await asyncio.to_thread(write.run)
+                await run_whole(write.run)
                 is_refused = False
             except StorageError as error:
                 if not is_refused:

@@ -8,6 +8,7 @@
   writes, and a lock is free again.
 * ``cut_power_at_call = n`` stops the n-th call from now on with PowerCutError, before or in the middle of its work;
   every later call fails in the same way until ``power_cut``.
+* ``fail_at_call = n`` makes the n-th call from now on fail with an input/output error, before its work.
 * ``fail_syncs`` makes syncs fail with an input/output error. As in Linux, the pages then count as clean: a later sync
   succeeds and writes nothing.
 * ``capacity_bytes`` makes writes fail half way when the disk is full. ``flip_bit`` damages stored bytes.
@@ -216,6 +217,7 @@ class FaultyDisk:
     def __init__(self, seed: int = 0) -> None:
         self.calls = 0
         self.cut_power_at_call: int | None = None
+        self.fail_at_call: int | None = None
         self.capacity_bytes: int | None = None
         self.on_call: Callable[[CutDisk], None] | None = None
         self._turn = threading.RLock()
@@ -401,6 +403,11 @@ class FaultyDisk:
             if self.cut_power_at_call <= 0:
                 self._is_off = True
                 raise PowerCutError
+        if self.fail_at_call is not None:
+            self.fail_at_call -= 1
+            if self.fail_at_call <= 0:
+                self.fail_at_call = None
+                raise StorageError("Input/output error")
 
     def _sync_fails(self, path: PurePath) -> bool:
         for pattern, times in self._failing_syncs.items():

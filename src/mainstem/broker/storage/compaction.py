@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from mainstem.broker.chores import run_whole
 from mainstem.broker.configs.broker_config import BrokerConfig
 from mainstem.clock import Clock
 from mainstem.durable_files import replace_file
@@ -288,12 +289,16 @@ class Compaction:
         swap = log.cleaning.prepare_swap(cleaned)
         if swap is None:
             return False
-        await asyncio.to_thread(swap.sync)
+        try:
+            await run_whole(swap.sync)
+        except Exception:  # also where no thread can be started
+            log.cleaning.cancel_swap(swap)
+            raise
         new = log.cleaning.begin_swap(swap)
         if new is None:
             return False
         try:
-            await asyncio.to_thread(swap.sync)
+            await run_whole(swap.sync)
         except asyncio.CancelledError:
             # The broker stops: a directory that was closed well has no segment without its name.
             if log.topic_partition in self._directory.partitions:
@@ -303,7 +308,7 @@ class Compaction:
         if log.topic_partition not in self._directory.partitions:
             return False
         log.cleaning.end_swap(swap, new)
-        await asyncio.to_thread(swap.clean_up)
+        await run_whole(swap.clean_up)
         return True
 
     async def _done(self, log: PartitionLog, result: CompactionResult) -> None:
@@ -326,7 +331,7 @@ class Compaction:
             content = encode_offsets({name: each.offset for name, each in kept.items()})
             replace_file(self._directory.disk, path, content, sync=True)
 
-        await asyncio.to_thread(write)
+        await run_whole(write)
         self._cleaned = kept
 
     def _failed(self, log: PartitionLog, kind: str, text: str) -> None:

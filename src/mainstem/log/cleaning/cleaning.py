@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
-from mainstem.errors import CorruptBatchError
+from mainstem.errors import CorruptBatchError, StorageError
 from mainstem.log.cleaning.compaction_job import SWAP, CleanedSegment, CompactionJob, LastOfProducer, SegmentFile
 from mainstem.log.cleaning.swap import Swap
 from mainstem.log.files.names import DELETED, LOG, SNAPSHOT, offset_file
@@ -275,13 +275,24 @@ class Cleaning:
     def prepare_swap(self, cleaned: CleanedSegment) -> Swap | None:
         """The swap (see there) of a worker's segment, its first step done; None when the partition is deleted.
 
-        Raises StorageError.
+        It has to go on with ``begin_swap`` or ``cancel_swap``. Raises StorageError.
         """
         if self._log.offline_reason is not None:
             return None
         swap = Swap(self._context.disk, self._log.directory, cleaned)
-        swap.prepare()
+        try:
+            swap.prepare()
+        except StorageError:
+            self.cancel_swap(swap)
+            raise
         return swap
+
+    def cancel_swap(self, swap: Swap) -> None:
+        """Instead of ``begin_swap``. The next opening would install a segment that stays prepared over newer ones."""
+        try:
+            swap.cancel()
+        except StorageError as error:
+            self.uncleanable = f"a compacted segment could not be removed: {error}"
 
     def begin_swap(self, swap: Swap) -> Segment | None:
         """Step 3, for readers, too: the new segment; None, and nothing happens, when the old ones are not all there.
@@ -294,13 +305,21 @@ class Cleaning:
         is_there = len(old) == len(cleaned.replaced) and slots[-1] + 1 < len(self._segments)
         may_go = not self._log.config.remote_storage_enable and all(map(self._may_go, old))
         if self._log.offline_reason is not None or not is_there or not may_go:
-            swap.cancel()
+            self.cancel_swap(swap)
             return None
         new = Segment(self._context, self._log.directory, cleaned.base_offset, self._log.config.index_interval_bytes)
         new.ending = SWAP
-        new.file()
+        try:
+            new.file()
+        except StorageError:
+            self.cancel_swap(swap)
+            raise
         new.pins += 1  # neither its name nor its file may go meanwhile
-        swap.begin(old)
+        try:
+            swap.begin(old)
+        except StorageError as error:  # some old files may be set aside already: only the next opening can finish this
+            self.uncleanable = f"a compacted segment could not be installed: {error}"
+            raise
         self._segments.replace(old, new)
         return new
 
@@ -308,20 +327,6 @@ class Cleaning:
         """Step 5. Raises StorageError."""
         swap.end(new)
         new.pins -= 1
-
-    def swap(self, cleaned: CleanedSegment) -> bool:
-        """All steps at once, for those who may wait; whether the segment took its place. Raises StorageError."""
-        swap = self.prepare_swap(cleaned)
-        if swap is None:
-            return False
-        swap.sync()
-        new = self.begin_swap(swap)
-        if new is None:
-            return False
-        swap.sync()
-        self.end_swap(swap, new)
-        swap.clean_up()
-        return True
 
     # Files that go
 

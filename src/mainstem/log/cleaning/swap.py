@@ -11,8 +11,9 @@ A swap has these steps, in this order; a crash between any two leaves one of the
 6. ``clean_up`` (any thread): that is made durable, and the old files are removed. Views of them stay valid.
 
 The owner only renames, so that it never waits. Only the owner deletes topics, so a step of another thread can never
-touch the files of a recreated topic. Raises StorageError: before ``begin`` nothing has changed; after it the partition
-goes on with the new segment, and the remaining steps are done when it is opened the next time.
+touch the files of a recreated topic. Raises StorageError. Before ``begin`` nothing has changed, and ``cancel`` has to
+follow: what stays prepared would be installed by the next opening, over segments that are newer than it. After
+``begin`` the partition goes on with the new segment, and the remaining steps are done when it is opened the next time.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Swap:
                 self._disk.rename(self._path(suffix, CLEANED), self._path(suffix, SWAP))
 
     def cancel(self) -> None:
-        """Instead of step 3: the old segments are not all there any more."""
+        """Instead of step 3: the old segments are not all there any more, or a step has failed."""
         for suffix in reversed(_LOG_LAST):  # the .log first: without it there is nothing to finish
             self._disk.remove(self._path(suffix, SWAP))
 

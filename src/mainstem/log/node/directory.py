@@ -204,6 +204,13 @@ class LogDirectory:
         self, topic_partition: TopicPartition, config: LogConfig, topic_id: UUID | None = None
     ) -> PartitionLog:
         """Open one partition from its directory; ``topic_id`` if another knows it. Raises StorageError."""
+        opened = self._read_partition(topic_partition, config, topic_id)
+        self._serve(opened)
+        return opened
+
+    def _read_partition(
+        self, topic_partition: TopicPartition, config: LogConfig, topic_id: UUID | None
+    ) -> PartitionLog:
         directory = self.path / partition_directory(topic_partition)
         known = self._checkpoint.partitions.get(topic_partition)
         known_id = known.topic_id if known is not None else None
@@ -220,18 +227,26 @@ class LogDirectory:
         partition = Partition(directory, topic_partition, topic_id, config)
         opened = open_partition(self._context, self._clock, partition, last_known)
         opened.leader_epoch = max(self.leader_epoch, opened.leader_epoch + (not self.was_clean))
-        self._partitions[topic_partition] = opened
-        self.features.attach(opened)
         return opened
 
-    def raise_leader_epoch(self, epoch: int) -> None:
-        """Lead with ``epoch`` or a later one from now on: a mirrored log's batches have it. Raises StorageError.
+    def _serve(self, partition: PartitionLog) -> None:
+        self._partitions[partition.topic_partition] = partition
+        self.features.attach(partition)
 
-        The checkpoint names it before any batch has it: recovery takes a later epoch for rot.
+    def raise_leader_epoch(self, epoch: int) -> None:
+        """Lead with ``epoch`` or a later one from now on: a mirrored log's batches have it.
+
+        The checkpoint names it before any batch has it: recovery takes a later epoch for rot. Raises StorageError when
+        it cannot be written; then nothing has changed.
         """
-        if epoch > self.leader_epoch:
-            self.leader_epoch = epoch
+        if epoch <= self.leader_epoch:
+            return
+        before, self.leader_epoch = self.leader_epoch, epoch
+        try:
             self.write_checkpoints()
+        except StorageError:
+            self.leader_epoch = before
+            raise
 
     # Partitions
 
@@ -284,22 +299,27 @@ class LogDirectory:
         raise UnknownTopicError(f"no partition {topic_partition} in {self.path}")
 
     def _open_waiting(self, topic_partition: TopicPartition) -> None:
-        """Open it; if the disk does not let it, it is offline until the next start, and keeps its files. Raises
-        StorageError when this process has too many files open.
+        """Open it; if the disk does not let it, it is offline until the next start, and keeps its files.
 
         Should its batches know a later leader epoch than the checkpoint, that is durable before anyone is served.
+        Raises StorageError when this process has too many files open, or the checkpoint cannot be written: then the
+        partition is opened when it is asked for again.
         """
         try:
             config, topic_id = self._config_of(topic_partition), self._topic_id_of(topic_partition)
-            opened = self.open_partition(topic_partition, config, topic_id)
-            if opened.leader_epoch > self.leader_epoch:
-                self.leader_epoch = opened.leader_epoch
-                self.write_checkpoints()
+            opened = self._read_partition(topic_partition, config, topic_id)
         except StorageError as error:
             if _is_out_of_files(error):
-                raise  # this passes: the partition is opened when it is asked for again
+                raise
             self._unopened[topic_partition] = str(error)
             _LOG.error("%s cannot be opened and is offline: %s", topic_partition, error)
+        else:
+            try:
+                self.raise_leader_epoch(opened.leader_epoch)
+            except StorageError:
+                opened.abandon()
+                raise
+            self._serve(opened)
         self._waiting.discard(topic_partition)
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:

@@ -9,14 +9,18 @@ Concurrency: the owner's thread.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from pathlib import PurePath
 from typing import NamedTuple
 
+from mainstem.errors import StorageError
 from mainstem.log.cleaning.swap import set_aside
 from mainstem.log.files.disk import Disk
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.segments.segment import Segment
+
+_LOG = logging.getLogger(__name__)
 
 
 class _Dropped(NamedTuple):
@@ -33,6 +37,7 @@ class FileRemoval:
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._dropped: list[_Dropped] = []
+        self._is_refused = False
 
     def wait_for(self, checkpoint: int, partitions: Iterable[PartitionLog]) -> None:
         """Take what the partitions have dropped; the checkpoint of that number makes their log starts durable."""
@@ -49,7 +54,24 @@ class FileRemoval:
         self._dropped = [each for each in self._dropped if each.partition is not partition]
 
     def set_aside(self, written: int) -> list[PurePath]:
-        """Rename what waited for a checkpoint up to ``written``; the files that may be removed now, oldest first."""
-        ready = [each for each in self._dropped if each.checkpoint <= written]
-        self._dropped = [each for each in self._dropped if each.checkpoint > written]
-        return [path for each in ready for path in set_aside(self._disk, each.segment)]
+        """Rename what waited for a checkpoint up to ``written``; the files that may be removed now, oldest first.
+
+        What cannot be renamed waits on. The first failure is logged.
+        """
+        waiting: list[_Dropped] = []
+        renamed: list[PurePath] = []
+        failure: StorageError | None = None
+        for each in self._dropped:
+            if each.checkpoint > written or failure is not None:
+                waiting.append(each)
+                continue
+            try:
+                renamed += set_aside(self._disk, each.segment)
+            except StorageError as error:
+                failure = error
+                waiting.append(each)
+        self._dropped = waiting
+        if failure is not None and not self._is_refused:
+            _LOG.warning("files of removed segments stay for now: %s", failure)
+        self._is_refused = failure is not None
+        return renamed

@@ -12,8 +12,10 @@ from mainstem.broker.share.dead_letters import letter_writer
 from mainstem.broker.share.dead_letters.letter_writer import copied_letters
 from mainstem.broker.share.dead_letters.letters import in_batches
 from mainstem.broker.share.in_flight import RecordState, Run
+from mainstem.broker.share.state_log import SharePartition
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest
 from mainstem.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -21,8 +23,11 @@ from mainstem.protocol.messages.incremental_alter_configs import (
 )
 from mainstem.record.reader import DecodedRecord, iter_records
 from mainstem.record.writer import NewRecord
+from mainstem.testing.disk import FaultyDisk
 from tests.broker.harness import Client, running, with_broker
 from tests.broker.share.member import ACCEPT, REJECT, RELEASE, Member, begin_early, offsets, set_config
+from tests.broker.test_faults import over_restarts
+from tests.support.eventually import eventually
 
 TOPIC = "errors.deadletterqueue.topic.name"
 COPY = "errors.deadletterqueue.copy.record.enable"
@@ -236,6 +241,57 @@ def test_a_record_whose_letter_was_not_written_comes_again_after_a_restart(tmp_p
             assert len(await letters(client)) == 1
 
     asyncio.run(scenario())
+
+
+async def with_full_disk(disk: FaultyDisk, client: Client) -> SharePartition:
+    """A share partition whose two records have durable dead letters, and a disk that became full after them."""
+    await create_letters(client)
+    member = await member_with(client, b"0", b"1")
+    await member.acquire()
+    writer: Any = client.broker.node.share.partitions.letters
+    write = writer._write_letters
+
+    async def write_and_fill(*arguments: Any) -> None:
+        await write(*arguments)
+        disk.capacity_bytes = disk.used_bytes()
+
+    writer._write_letters = write_and_fill
+    assert await member.acknowledge(0, 1, REJECT) == (0, 0)
+    (partition,) = client.broker.node.share.state.all()
+    assert [run.state for run in partition.in_flight.runs] == [RecordState.REJECTED]
+    return partition
+
+
+def test_records_with_dead_letters_are_archived_when_a_full_disk_has_room_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = FaultyDisk()
+
+    async def fills(client: Client) -> None:
+        partition = await with_full_disk(disk, client)
+        refused = "released records could not be written"
+        await asyncio.to_thread(eventually, lambda: caplog.text.count(refused) > 1, "it is tried again, and refused")
+        disk.capacity_bytes = None
+        await asyncio.to_thread(eventually, lambda: partition.in_flight.start_offset == 2, "they are archived")
+        assert len(await letters(client)) == 2
+        assert await offsets(client) == {("t", 0): (2, 0)}
+
+    over_restarts(disk, fills)
+
+
+def test_records_that_wait_to_be_archived_are_forgotten_with_their_topic() -> None:
+    disk = FaultyDisk()
+
+    async def deletes(client: Client) -> None:
+        partition = await with_full_disk(disk, client)
+        disk.capacity_bytes = None
+        answer = await client.request(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
+        assert answer.responses[0].error_code == 0
+        manager = client.broker.node.share.partitions
+        await asyncio.to_thread(eventually, lambda: not manager._unarchived, "nothing waits any more")
+        assert partition.in_flight.start_offset == 0
+
+    over_restarts(disk, deletes)
 
 
 def test_batches_fit_the_topic_and_a_large_record_goes_without_its_value() -> None:

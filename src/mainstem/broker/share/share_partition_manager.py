@@ -29,6 +29,8 @@ from mainstem.log.partition.partition_log import PartitionLog
 _LOG: Final = logging.getLogger("mainstem.broker.share")
 _PASSES_MAX: Final = 16
 """The most reads of one fetch while nothing that it read is deliverable."""
+_RETRY_S: Final = 1.0
+"""After this time records whose dead letters are written, and whose archiving the disk refused, are archived again."""
 
 
 class ShareFetchParams(NamedTuple):
@@ -75,10 +77,13 @@ class SharePartitionManager:
         self._state = state
         self._locked: dict[str, SharePartition] = {}
         self._timers = GroupTimers(clock, self._expire)
+        self._unarchived: dict[str, list[tuple[SharePartition, Sequence[Run]]]] = {}
+        self._archive_timers = GroupTimers(clock, self._archive_again)
 
     def stop(self) -> None:
         """Forget all timers, and dead letters that are being written."""
         self._timers.stop()
+        self._archive_timers.stop()
         self.letters.stop()
 
     def limits(self, group_id: str) -> AcquisitionLimits:
@@ -214,8 +219,8 @@ class SharePartitionManager:
             self._watch(partition)
 
     def _give_back(self, partition: SharePartition, runs: Sequence[Run]) -> bool:
-        """Write the released records, and wake the waiting fetches. False if the write failed: the records then stay
-        acquired until the next request checks the locks.
+        """Write the released records, and wake the waiting fetches. False if the write failed: nothing is changed then.
+        Acquired records stay so until the next request checks the locks.
         """
         if not runs:
             return True
@@ -243,17 +248,34 @@ class SharePartitionManager:
         if waiting:
             self.letters.write(partition.key, waiting, lambda written: self._archive(partition, written))
 
-    def _archive(self, partition: SharePartition, written: Iterable[Run]) -> None:
-        """Archive records whose dead letters are written; those that an admin reset meanwhile stay."""
+    def _archive(self, partition: SharePartition, written: Sequence[Run]) -> None:
+        """Archive records whose dead letters are written, now or as soon as the disk takes it."""
+        if not self._try_to_archive(partition, written):
+            self._archive_later(partition.key.text, [(partition, written)])
+
+    def _archive_later(self, name: str, waiting: Sequence[tuple[SharePartition, Sequence[Run]]]) -> None:
+        self._unarchived.setdefault(name, []).extend(waiting)
+        self._archive_timers.watch(name, self._clock.monotonic_s() + _RETRY_S)
+
+    def _archive_again(self, name: str) -> None:
+        """Archive what waits, up to the first failure: neither a request nor the end of a lock would do it."""
+        waiting = self._unarchived.pop(name)
+        for done, (partition, written) in enumerate(waiting):
+            if not self._try_to_archive(partition, written):
+                self._archive_later(name, waiting[done:])
+                return
+
+    def _try_to_archive(self, partition: SharePartition, written: Iterable[Run]) -> bool:
+        """Archive these records, but not those that an admin reset meanwhile. False if the write failed."""
         if self._state.get(partition.key) is not partition:
-            return  # it was removed
+            return True  # it was removed
         runs = [
             held.to(RecordState.ARCHIVED)
             for run in written
             for held in partition.in_flight.within(run.first, run.last)
             if held.state is run.state
         ]
-        self._give_back(partition, runs)
+        return self._give_back(partition, runs)
 
 
 def _is_full(state: InFlight, offset: int, limits: AcquisitionLimits) -> bool:

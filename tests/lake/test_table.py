@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 from pathlib import Path
 
 import pyarrow as pa
@@ -115,3 +117,41 @@ def test_memory_is_bounded_by_bytes_however_large_values_are(tmp_path: Path) -> 
 def test_a_name_that_is_no_lake_file_s_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="invalid name"):
         own_path(tmp_path, name)
+
+
+def test_every_file_of_a_lake_lies_in_directories_whose_names_are_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a power cut takes files away that the catalog names."""
+    durable: set[Path] = set()
+    fsync = os.fsync
+
+    def note(descriptor: int) -> None:
+        fsync(descriptor)
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            directory = Path(f"/proc/self/fd/{descriptor}").readlink()
+            durable.update(directory.iterdir())
+
+    monkeypatch.setattr(os, "fsync", note)
+    lake = tmp_path / "views" / "lake"
+    append(lake, 0)
+    named = [path for part in ("data", "metadata") for path in (lake / "table" / part).iterdir()]
+    assert {path.parent.name for path in named} == {"data", "metadata"}
+    for path in named:
+        missing = {each for each in (path, *path.parents) if each.is_relative_to(tmp_path)} - durable - {tmp_path}
+        assert missing == set()
+
+
+def test_directories_of_a_killed_process_are_made_durable(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have made them, and not have synced them."""
+    (lake / "catalog.db").unlink()
+    synced: list[Path] = []
+    fsync = os.fsync
+
+    def note(descriptor: int) -> None:
+        fsync(descriptor)
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+
+    monkeypatch.setattr(os, "fsync", note)
+    LakeTable(lake, NO_COLUMNS).close()
+    assert {lake, lake / "table"} <= set(synced)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mainstem.background import failures
 from mainstem.cli.main import execute
 from mainstem.client.log import Log
 from mainstem.errors import ConfigError, ProducerFencedError
@@ -15,6 +16,7 @@ from mainstem.model import TopicPartition
 from mainstem.pipelines.control.run_log import RunLogs
 from mainstem.pipelines.journey.journey import COMMIT_HEADERS, JourneyFinder
 from mainstem.pipelines.overview import Overview
+from mainstem.postgres import connector
 from mainstem.postgres.captured_state import read_state
 from mainstem.postgres.requests import drop_capture
 from tests.broker.harness import LogProcess
@@ -100,7 +102,11 @@ def test_a_second_capture_of_one_name_takes_over(shop: Shop) -> None:
         shop.execute("INSERT INTO orders VALUES (1, 'a')")
         is_the_table(shop)
         with RunningConnector(shop) as newer:
-            eventually(lambda: "is active for PID" in str(newer.notes), "the newer one waits for the slot", TIMEOUT_S)
+            eventually(
+                lambda: older.error is not None or "is active for PID" in str(newer.notes),
+                "the newer one waits for the slot, or the older one has let go of it",
+                TIMEOUT_S,
+            )
             shop.execute("INSERT INTO orders VALUES (2, 'b')")
             eventually(lambda: older.error is not None, "the older one ends", TIMEOUT_S)
             assert isinstance(older.error, ProducerFencedError)
@@ -204,3 +210,24 @@ def test_a_table_that_was_made_again_gets_a_new_snapshot(shop: Shop) -> None:
         shop.execute("INSERT INTO orders VALUES (4, 'e')")
         capture.caught_up(shop.database)
     assert shop.fold() == shop.rows()
+
+
+def test_the_state_is_published_on_after_an_unexpected_error(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.execute(ORDERS)
+    before = failures().get("state of the capture", 0)
+    publish, broken = connector._States.publish, [True]
+
+    def once_broken(self: connector._States, **options: bool) -> None:
+        if broken:
+            broken.clear()
+            raise RuntimeError("unforeseen")
+        publish(self, **options)
+
+    monkeypatch.setattr(connector._States, "publish", once_broken)
+    with RunningConnector(shop) as running:
+        assert running.is_ready.wait(TIMEOUT_S)
+        eventually(lambda: not broken, "the state could not be published once", TIMEOUT_S)
+        shop.execute("INSERT INTO orders VALUES (1, 'a')")
+        is_the_table(shop)
+        eventually(lambda: state(shop).get("written_rows") == 1, "the count of rows is published", TIMEOUT_S)
+    assert failures()["state of the capture"] == before + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,11 +14,13 @@ from mainstem.pipelines.kinds import SQL
 from mainstem.views.requests import SqlQuery
 from mainstem.views.stores.store import StoreDefinition, ViewStore
 from mainstem.views.stores.store_kinds import open_store
+from mainstem.views.stores.store_snapshots import StoreSnapshots
 from tests.views.support import SCHEMA, apply, flight, process_of
 
 DEFINITION = StoreDefinition("routes", SQL(), SCHEMA)
 ROWS = SqlQuery("SELECT * FROM routes ORDER BY _key")
 NUMBER = SqlQuery("SELECT count(*) AS n FROM routes")
+HUGE = 1 << 40  # bytes applied: as many as any copy takes
 
 
 @pytest.fixture
@@ -64,6 +67,32 @@ def test_kills_within_writes_lose_no_row_and_write_none_of_another_state(store: 
     assert [row["dest"] for row in store.query(ROWS).rows] == ["59"] * 3
     with store.snapshot() as snapshot:
         assert snapshot.position == store.position
+
+
+@pytest.mark.parametrize("call", ["snapshot", "copy_to"])
+def test_a_process_that_ends_while_a_snapshot_is_made_does_not_stop_the_view(
+    store: ViewStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    snapshots = StoreSnapshots(tmp_path / "snapshots", every_records=2)
+    made = getattr(store, call)
+
+    def killed(*arguments: Any) -> Any:
+        if call == "snapshot":  # the kill comes after it: ``intact`` is the call that finds no process
+            taken = made()
+        process_of(store).kill()
+        process_of(store).wait()
+        return taken if call == "snapshot" else made(*arguments)
+
+    def write(number: int) -> list[int]:
+        apply(store, [flight(f"{number}", "A", "B")], number)
+        snapshots.applied(store, 1, HUGE)
+        return [found.offsets for found in snapshots.all]
+
+    monkeypatch.setattr(store, call, killed)
+    assert [write(0), write(1)] == [[], []]
+    monkeypatch.undo()
+    assert [write(2), write(3)] == [[], [4]]
+    assert store.query(NUMBER).rows == [{"n": 4}]
 
 
 def test_a_store_whose_file_is_damaged_says_so(tmp_path: Path) -> None:

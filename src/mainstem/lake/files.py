@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Final
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
-from mainstem.durable_files import sync_directory
+from mainstem.durable_files import make_directory, sync_directory
 
 DURABLE_FILES = f"{__name__}.DurableFiles"
 """The name by which pyiceberg finds the class."""
@@ -96,7 +96,15 @@ def own_path(directory: Path, location: str) -> Path:
     return directory / TABLE_FILES / part / named.name
 
 
+def make_parts(directory: Path) -> None:
+    """Make the directories of a table's files in the lake in ``directory``, durably. Raises StorageError."""
+    for part in _PARTS:
+        make_directory(directory / TABLE_FILES / part)
+    sync_directory(directory / TABLE_FILES)  # a process that was killed may have made them, and not synced this
+    sync_directory(directory)
+
+
 def create(path: Path, *, overwrite: bool = False) -> BinaryIO:
     """A new file that is on the disk when it is closed. Raises FileExistsError unless it may be replaced."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(path.parent)
     return io.BufferedWriter(_Synced(str(path), "wb" if overwrite else "xb"))

@@ -57,7 +57,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from mainstem.durable_files import LOCAL_FILES, put_in_place, replace_file
 from mainstem.errors import StorageError
 from mainstem.lake.columns import OFFSET, PARTITION, RECORD
-from mainstem.lake.files import DIRECTORY, DURABLE_FILES, TABLE_FILES, create, own_path
+from mainstem.lake.files import DIRECTORY, DURABLE_FILES, TABLE_FILES, create, make_parts, own_path
 
 CATALOG: Final = "catalog.db"
 NAMESPACE: Final = "mainstem"
@@ -279,7 +279,7 @@ def properties_of(table: Table) -> Mapping[str, str]:
 
 def _create(directory: Path, typed: pa.Schema) -> None:
     """Make an empty lake; it is one when its catalog has its name."""
-    directory.mkdir(parents=True, exist_ok=True)
+    make_parts(directory)
     with _making(directory) as catalog:
         schema = pa.schema([*RECORD, *typed])
         location = str(directory / TABLE_FILES)

@@ -124,12 +124,12 @@ class Connector:
         self._notes.note(self._settings.name, event, text)
 
     def _publish(self) -> None:
-        try:
-            while not self._has_ended.wait(_LOOK_S):
+        while not self._has_ended.wait(_LOOK_S):
+            try:
                 self._states.publish()
                 self._notes.flush(self._log)
-        except Exception as error:  # noqa: BLE001 - the capture goes on without it
-            failed("state of the capture", error)
+            except Exception as error:  # noqa: BLE001 - the capture goes on, and so must its state
+                failed("state of the capture", error)
         self._states.publish(is_last=True)
         self._notes.flush(self._log)
 

@@ -44,7 +44,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mainstem.durable_files import LOCAL_FILES, put_in_place, remove_directory, replace_file
-from mainstem.errors import StorageError
+from mainstem.errors import StorageError, UnavailableError
 from mainstem.model import Position
 from mainstem.views.stores.store import Bookmark, ViewStore
 
@@ -110,14 +110,17 @@ class StoreSnapshots:
             return
         self._records += records
         self._bytes += size_bytes
-        if self._records < self._every_records or self._bytes < self._written or not _is_sound(store):
+        if self._records < self._every_records or self._bytes < self._written:
             return
-        self._records = self._bytes = 0
         try:
+            if not _is_sound(store):
+                return
             self._make(store)
-        except (OSError, StorageError) as error:
-            # The view itself has lost nothing: it goes on, and tries again after as many records.
+        except (OSError, StorageError, UnavailableError) as error:
+            # The view itself has lost nothing: it goes on, and tries again after as many records. UnavailableError:
+            # a query ended the process of a SQL store meanwhile.
             _LOG.warning("no snapshot of the store could be made in %s: %s", self._directory, error)
+        self._records = self._bytes = 0
 
     @contextmanager
     def newest_within(self, position: Position) -> Iterator[StoreSnapshot | None]:

@@ -23,6 +23,8 @@ from tests.mirror import writing
 from tests.mirror.pairs import MirrorProcess, assert_same, copy_all, ends, linked
 from tests.support.eventually import eventually
 
+_LONG = {**writing.QUIET, "transaction.timeout.ms": 600_000}  # no test outlasts such a transaction
+
 
 @pytest.fixture
 def a(tmp_path: Path) -> Iterator[LogProcess]:
@@ -95,7 +97,7 @@ def _accepts(log: LogProcess, topic: str) -> bool:
 
 
 def test_a_planned_promotion_waits_for_open_transactions_and_leaves_all_as_it_was(a: LogProcess, b: LogProcess) -> None:
-    producer = Producer({"bootstrap.servers": a.bootstrap, "transactional.id": "open", **writing.QUIET})
+    producer = Producer({"bootstrap.servers": a.bootstrap, "transactional.id": "open", **_LONG})
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce("t", b"open")
@@ -119,7 +121,7 @@ def test_a_planned_promotion_waits_for_open_transactions_and_leaves_all_as_it_wa
 
 def test_a_lost_source_leaves_named_losses_and_no_hanging_transaction(a: LogProcess, b: LogProcess) -> None:
     writing.produce(a.bootstrap, "t", 20)
-    producer = Producer({"bootstrap.servers": a.bootstrap, "transactional.id": "hangs", **writing.QUIET})
+    producer = Producer({"bootstrap.servers": a.bootstrap, "transactional.id": "hangs", **_LONG})
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce("t", b"hangs")

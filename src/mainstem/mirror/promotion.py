@@ -10,12 +10,14 @@ Planned, in this order, so that a kill between any two steps can be repeated:
 
 If 2 does not succeed in time, the source is opened again, and nothing has changed. Unplanned, the source is not asked:
 the position is where the copy ends, and transactions that are open there are aborted, because their ends are lost.
+They are written down with the position, so that another run aborts what a killed one has left.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from mainstem.client.failures import error_of
@@ -25,7 +27,13 @@ from mainstem.client.wire.cluster.topics import set_topic_configs
 from mainstem.errors import MirrorRefusedError
 from mainstem.mirror.link import Link, is_mainstem, mirror_of, mirror_text, require_mainstem
 from mainstem.mirror.mirror import Mirror, MirrorOptions
-from mainstem.mirror.promotion_record import AbortedAtPromotion, Promotion, promotions, write_promotion
+from mainstem.mirror.promotion_record import (
+    AbortedAtPromotion,
+    Promotion,
+    earlier_promotion,
+    promotions,
+    write_promotion,
+)
 from mainstem.model import MIRROR_OF, Position, TopicPartition
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.describe_producers import DescribeProducersRequest, ProducerState, TopicRequest
@@ -40,7 +48,7 @@ _QUIET_S: Final = 1.0
 
 
 class Promoted(NamedTuple):
-    """The topics that were opened, and the promotion as it is written down."""
+    """The topics that were opened, and their promotion. No topics: an earlier run had opened them."""
 
     promotion: Promotion
     topics: tuple[str, ...]
@@ -67,7 +75,7 @@ class PromotionLoss(NamedTuple):
 def promote(link: Link, note: Callable[[str], None], timeout_s: float) -> Promoted:
     """The planned promotion. Raises MirrorRefusedError: then the target is a mirror as before."""
     link.require_logs()
-    topics = _mirrors(link)
+    topics = _require_mirrors(link, _mirrors(link))
     link.restrict(topics)
     source_topics = link.source_topics()
     missing = sorted(set(topics).difference(source_topics))
@@ -76,6 +84,7 @@ def promote(link: Link, note: Callable[[str], None], timeout_s: float) -> Promot
             f"topic {missing[0]!r} is not at {link.source.bootstrap}: leave it out with --topics, or promote it with "
             "--source-is-lost"
         )
+    earlier = earlier_promotion(link.target, link.source_id)  # before anything is closed: it may be refused
     closes = is_mainstem(link.source)
     never_s = 2 * timeout_s
     options = MirrorOptions(None, never_s, never_s, never_s, source_is_closed=True)
@@ -95,7 +104,7 @@ def promote(link: Link, note: Callable[[str], None], timeout_s: float) -> Promot
         raise
     finally:
         mirror.close()
-    promotion = write_promotion(link.target, link.source_id, position, is_planned=True)
+    promotion = write_promotion(link.target, link.source_id, position, earlier, is_planned=True)
     _open(link.target, topics)
     return Promoted(promotion, tuple(topics))
 
@@ -104,19 +113,54 @@ def promote_alone(link: Link) -> Promoted:
     """The unplanned promotion; the source is not asked. Raises MirrorRefusedError when the target has no mirrors."""
     target = link.target
     require_mainstem(target)
-    topics = _mirrors(link)
+    known, topics = promotions(target), _mirrors(link)
+    left = _left_open(link, known.values(), topics)
+    if not topics and left:
+        return _finish(link, known.values(), left)
+    _require_mirrors(link, topics)
     tps = [TopicPartition(name, number) for name, topic in topics.items() for number in topic.partitions]
     position = Position(target.list_offsets(tps, LATEST))
-    hanging = [(tp, producer) for tp in tps for producer in _open_transactions(target, tp)]
-    aborted = [
-        AbortedAtPromotion(tp, producer.producer_id, producer.current_txn_start_offset) for tp, producer in hanging
-    ]
+    hanging = [*left, *((tp, producer) for tp in tps for producer in _open_transactions(target, tp))]
+    aborted = [_aborted(tp, producer) for tp, producer in hanging]
     for source_id in sorted({mirror_of(target, name).partition("/")[0] for name in topics}):
-        promotion = write_promotion(target, source_id, position, is_planned=False, aborted=aborted)
+        earlier = earlier_promotion(target, source_id)
+        promotion = write_promotion(target, source_id, position, earlier, is_planned=False, aborted=aborted)
     _open(target, topics)
     for tp, producer in hanging:
         _abort(target, tp, producer)
     return Promoted(promotion, tuple(topics))
+
+
+def _left_open(
+    link: Link, known: Iterable[Promotion], mirrors: Container[str]
+) -> list[tuple[TopicPartition, ProducerState]]:
+    """The transactions that a promotion wrote down, and did not come to abort: its topics are open already."""
+    there = {
+        TopicPartition(name, number)
+        for name, topic in link.target_topics().items()
+        if name not in mirrors
+        for number in topic.partitions
+    }
+    written = {each for promotion in known for each in promotion.aborted if each.topic_partition in there}
+    return [
+        (tp, producer)
+        for tp in sorted({each.topic_partition for each in written})
+        for producer in _open_transactions(link.target, tp)
+        if _aborted(tp, producer) in written
+    ]
+
+
+def _finish(link: Link, known: Iterable[Promotion], left: list[tuple[TopicPartition, ProducerState]]) -> Promoted:
+    """Abort what an unplanned promotion has left open; returns that promotion."""
+    aborted = tuple(_aborted(tp, producer) for tp, producer in left)
+    for tp, producer in left:
+        _abort(link.target, tp, producer)
+    promotion = max((each for each in known if aborted[0] in each.aborted), key=lambda each: each.time_ms)
+    return Promoted(replace(promotion, aborted=aborted), ())
+
+
+def _aborted(tp: TopicPartition, producer: ProducerState) -> AbortedAtPromotion:
+    return AbortedAtPromotion(tp, producer.producer_id, producer.current_txn_start_offset)
 
 
 def losses(link: Link) -> list[PromotionLoss]:
@@ -142,13 +186,16 @@ def losses(link: Link) -> list[PromotionLoss]:
 
 def _mirrors(link: Link) -> dict[str, TopicMetadata]:
     """The target's topics that are mirrors."""
-    found = {name: topic for name, topic in link.target_topics().items() if mirror_of(link.target, name)}
-    if not found:
+    return {name: topic for name, topic in link.target_topics().items() if mirror_of(link.target, name)}
+
+
+def _require_mirrors(link: Link, topics: dict[str, TopicMetadata]) -> dict[str, TopicMetadata]:
+    if not topics:
         raise MirrorRefusedError(
             f"{link.target.bootstrap} has no mirror among these topics: it was promoted already, or mainstem mirror "
             "has not made them"
         )
-    return found
+    return topics
 
 
 def _level(link: Link, mirror: Mirror, topics: Iterable[TopicMetadata], timeout_s: float, quiet_s: float) -> Position:

@@ -132,11 +132,11 @@ def _adopt(link: Link, topic: TopicMetadata, there: TopicMetadata, marked: str, 
 
 
 def _was_promoted(link: Link, name: str) -> bool:
-    """Whether the target's topic is the one that counts: it was promoted, and the source was not promoted since."""
+    """Whether the target's topic is the one that counts: it was promoted, and the source's was not promoted since."""
     here, there = promotions(link.target).get(link.source_id), promotions(link.source).get(link.target_id)
-    if here is None or all(tp.topic != name for tp in here.position):
-        return False
-    return there is None or there.time_ms < here.time_ms
+    here_ms = None if here is None else here.time_of(name)
+    there_ms = None if there is None else there.time_of(name)
+    return here_ms is not None and (there_ms is None or there_ms < here_ms)
 
 
 def _keep_partitions(link: Link, topic: TopicMetadata, there: TopicMetadata) -> None:

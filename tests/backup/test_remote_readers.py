@@ -102,6 +102,7 @@ def test_the_batch_at_an_offset_is_waited_for(world: World, gate: Gate) -> None:
     with world.running() as (broker, _), WireClient(broker.bootstrap, timeout_s=1) as client:
         with gate.closed(), pytest.raises(LogUnavailableError, match="has not loaded them"):
             batch_at(client, PARTITION, 5)
+        client.timeout_s = 30
         header = eventually(lambda: batch_at(client, PARTITION, 5), "it is loaded")
         assert header.base_offset <= 5 <= header.last_offset
 
@@ -127,6 +128,7 @@ def test_an_aborted_transaction_is_not_taken_for_a_committed_one(tmp_path: Path,
     with world.running() as (broker, _), WireClient(broker.bootstrap, timeout_s=1) as client:
         with gate.closed(), pytest.raises(LogUnavailableError, match="has not loaded them"):
             is_aborted(client, decided)
+        client.timeout_s = 30
         assert is_aborted(client, decided)
 
 

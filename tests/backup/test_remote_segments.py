@@ -231,7 +231,7 @@ def test_a_restored_log_has_all_of_it(world: World, tmp_path: Path) -> None:
         world.move()
         write(log, 300, 100)
         world.move()
-        once(world.data, world.url)
+    once(world.data, world.url)  # the log has stopped: its last checkpoint covers all
     require_sound(world.url)
     restored(world.url, tmp_path / "copy")
     assert values(tmp_path / "copy", TOPIC) == expected(400)

@@ -65,6 +65,7 @@ def test_groups_and_transactions_are_as_they_were(
 ) -> None:
     log.create_topic("orders", partitions=1)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "t"})
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", "enable.auto.commit": False})
     producer.init_transactions(30)
     for commits in (True, False):
         producer.begin_transaction()
@@ -72,8 +73,7 @@ def test_groups_and_transactions_are_as_they_were(
         producer.flush(30)
         if commits:
             producer.commit_transaction(30)
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", "enable.auto.commit": False})
-    consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+            consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
     backed_up(broker.directory, store_url, Position.of("orders", 0, 3))
     consumer.commit(offsets=[TopicPartition("orders", 0, 2)], asynchronous=False)
     producer.abort_transaction(30)

@@ -71,7 +71,7 @@ def test_of_two_copies_of_a_directory_one_goes_on(broker: EmbeddedBroker, log: L
     url = str(tmp_path / "copies")
     log.create_topic("orders", partitions=1)
     backed_up(broker.directory, url, log.append_many("orders", ["one"]))
-    shutil.copytree(broker.directory, tmp_path / "clone", ignore=shutil.ignore_patterns("*.sock"))
+    shutil.copytree(broker.directory, tmp_path / "clone", ignore=shutil.ignore_patterns("*.sock", "*.tmp"))
     once(tmp_path / "clone", url)
     with pytest.raises(BackupTakenError, match="another copy of this directory"):
         once(broker.directory, url)
@@ -85,7 +85,7 @@ def test_a_writer_that_was_overtaken_writes_no_more(broker: EmbeddedBroker, log:
     first = backup_of(broker.directory, url)
     first.__enter__()
     first.round()
-    shutil.copytree(broker.directory, tmp_path / "clone", ignore=shutil.ignore_patterns("*.sock"))
+    shutil.copytree(broker.directory, tmp_path / "clone", ignore=shutil.ignore_patterns("*.sock", "*.tmp"))
     once(tmp_path / "clone", url)
     newest = ManifestReader(open_store(url)).root
     log.append("orders", "more")

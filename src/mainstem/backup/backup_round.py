@@ -34,6 +34,7 @@ from mainstem.backup.source import (
     Listing,
     Moment,
     OpenFile,
+    PointCoverage,
     Proven,
     kept_leaves,
     opened,
@@ -72,6 +73,7 @@ class BackupRounds:
         self._seen: dict[TopicPartition, tuple[PartitionOffsets, int]] = {}
         self._ends: dict[TopicPartition, PartitionEnd | None] = {}
         self._remote = RemoteFiles(directory, manifest)
+        self._coverage = PointCoverage(directory)
         self.left_out: dict[TopicPartition, str] = {}
         self.stored_bytes = 0
         keeper.begin(manifest)
@@ -84,6 +86,10 @@ class BackupRounds:
     def number(self) -> int:
         """The number of the newest entry."""
         return self._manifest.root.newest
+
+    def first_beyond(self) -> TopicPartition | None:
+        """A partition with records that came after the newest point; None when that has all. Raises StorageError."""
+        return self._coverage.first_beyond(self._manifest.state.ends)
 
     def run(self) -> Moment:
         """Bring the backup up to the newest checkpoint; returns that.

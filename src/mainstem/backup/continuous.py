@@ -19,12 +19,13 @@ from mainstem.background import StopEvent
 from mainstem.backup.backup_round import BackupRounds, MoreToStoreError
 from mainstem.backup.manifest import ROOT, BackupTakenError, LogIdentity, Manifest, Root, new_writer
 from mainstem.backup.retention import Keeper
-from mainstem.backup.source import ChangedError, DataDirectory, NoLogYetError
+from mainstem.backup.source import ChangedError, DataDirectory, Moment, NoLogYetError
 from mainstem.backup.status import BackupStatus
-from mainstem.clock import Clock, SystemClock
+from mainstem.clock import Clock, SystemClock, utc_time
 from mainstem.durable_files import LOCAL_FILES, DirectoryLock, private_directory, replace_file
 from mainstem.errors import MainstemError, StorageError
 from mainstem.log.segments.remote_segment import BACKUP_WRITERS
+from mainstem.model import TopicPartition
 from mainstem.object_stores.opening import probe
 from mainstem.object_stores.store import ObjectMissingError, ObjectStore
 
@@ -34,6 +35,8 @@ _LOCK: Final = "backup.lock"
 _START_PAUSE_S: Final = 1.0
 _CHANGED_PAUSE_S: Final = 0.3
 _CHANGED_TRIES: Final = 200
+_BEHIND_MS: Final = 60_000
+"""A log that writes checkpoints is never so far behind its files."""
 
 Tell = Callable[[str], None]
 
@@ -77,6 +80,7 @@ class Backup:
         self._claimed_for: LogIdentity | None = None
         self._lock: DirectoryLock | None = None
         self._is_probed = False
+        self._told_beyond: TopicPartition | None = None
 
     def stop(self) -> None:
         """Let the loop end after its round."""
@@ -106,10 +110,7 @@ class Backup:
             except NoLogYetError:
                 self._stopping.wait(_START_PAUSE_S)
             except MainstemError as error:
-                self._let_go()
-                if str(error) != self._status.last_error:
-                    self._tell(f"backup: {error}; it is tried again")
-                self._status.failed(str(error))
+                self._failed(error, "it is tried again")
                 self._stopping.wait(pause_s)
                 pause_s = min(pause_s * 2, longest_s)
             else:
@@ -120,8 +121,16 @@ class Backup:
     def _round_at_end(self) -> None:
         """Take along what the log has stored since, when it was stopped before this process."""
         if self._rounds is not None:
-            with suppress(MainstemError):
+            try:
                 self.round()
+            except MainstemError as error:
+                self._failed(error, "what the log has stored since the last round is not in the backup")
+
+    def _failed(self, error: MainstemError, what_follows: str) -> None:
+        self._let_go()
+        if str(error) != self._status.last_error:
+            self._tell(f"backup: {error}; {what_follows}")
+        self._status.failed(str(error))
 
     def round(self) -> int:
         """Bring the backup up to now, inside the context; the number of its newest point. Raises the first error.
@@ -133,9 +142,8 @@ class Backup:
         rounds = self._rounds or self._claimed()
         changed = ""
         for _ in range(_CHANGED_TRIES):
-            held_ms = self._clock.time_ms()
             try:
-                rounds.run()
+                moment = rounds.run()
             except MoreToStoreError:
                 self._status.stored_bytes = rounds.stored_bytes
                 self._status.publish()
@@ -146,18 +154,51 @@ class Backup:
                 if self._stopping.wait(_CHANGED_PAUSE_S):
                     break
             else:
-                self._status.stored_bytes = rounds.stored_bytes
-                left_out = [f"{name} is left out: {why}" for name, why in sorted(rounds.left_out.items())]
-                for text in left_out:
-                    if text not in self._status.left_out:
-                        self._tell(f"backup: {text}")
-                self._status.held(held_ms, rounds.number, left_out)
+                self._report(rounds, moment)
                 return rounds.number
         if self._stopping.is_set():
             return rounds.number
         raise StorageError(
             f"{changed}. Either the files of {self._directory.path} change faster than they can be read, or the log "
             "was killed while it changed them. If it does not run, start the log: the backup then goes on"
+        )
+
+    def _report(self, rounds: BackupRounds, moment: Moment) -> None:
+        """Show what the backup has after a round. Raises StorageError."""
+        self._status.stored_bytes = rounds.stored_bytes
+        left_out = [f"{name} is left out: {why}" for name, why in sorted(rounds.left_out.items())]
+        for text in left_out:
+            if text not in self._status.left_out:
+                self._tell(f"backup: {text}")
+        now_ms = self._clock.time_ms()  # before the look at the files, which then has all that is older
+        beyond = rounds.first_beyond()
+        held_ms, behind = now_ms, ""
+        if beyond is not None:
+            held_ms = self._held_with(moment, now_ms)
+            if now_ms - held_ms > _BEHIND_MS and not left_out:
+                behind = self._why_behind(beyond, moment)
+        if behind and beyond != self._told_beyond:
+            self._tell(f"backup: {behind}")
+        if behind or beyond is None:
+            self._told_beyond = beyond
+        self._status.held(held_ms, rounds.number, left_out, behind)
+
+    def _held_with(self, moment: Moment, now_ms: int) -> int:
+        """Up to when the backup has all, where files have grown since the checkpoint.
+
+        What an earlier round has found counts, unless the clock was set back since.
+        """
+        before_ms = self._status.held_until_ms or 0
+        return max(min(moment.time_ms, now_ms), before_ms if before_ms <= now_ms else 0)
+
+    def _why_behind(self, beyond: TopicPartition, moment: Moment) -> str:
+        """Why the backup is behind, where ``beyond`` has grown for long since the checkpoint of a round."""
+        if self._directory.moment().time_ms != moment.time_ms:
+            return ""  # the log has written another one: the round took long
+        return (
+            f"{beyond} has grown since the checkpoint of {utc_time(moment.time_ms)}: the backup lacks its records. "
+            "Either the log cannot write its checkpoint or this partition: its output says why. Or it was killed, and "
+            "no client has asked for the partition since: read it once"
         )
 
     def _claimed(self) -> BackupRounds:

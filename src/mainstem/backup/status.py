@@ -1,7 +1,8 @@
 """How a backup is doing: a file of metrics in the run directory, which the gateway adds to its page.
 
 ``mainstem_backup_held_until_seconds`` is the time up to which all durable records are in the store. It stops when the
-backup stops, whatever the reason; so a reader computes the lag from its own clock.
+backup stops, whatever the reason; so a reader computes the lag from its own clock. It also stops when the log writes no
+checkpoint although its files grow.
 """
 
 from __future__ import annotations
@@ -37,15 +38,16 @@ class BackupStatus:
         self.last_error = ""
         self._failed_ms = 0
 
-    def held(self, until_ms: int, point: int, left_out: Sequence[str] = ()) -> None:
+    def held(self, until_ms: int, point: int, left_out: Sequence[str] = (), behind: str = "") -> None:
         """All that was durable at this time is in the store, but for partitions that were left out, for these reasons.
 
-        While there are any, the time stays.
+        While there are any, the time stays. ``behind`` says why the time is an old one.
         """
         self.left_out = list(left_out)
         if not left_out:
             self.held_until_ms = until_ms
-        self.point, self.last_error = point, ""
+        self.point = point
+        self.last_error, self._failed_ms = behind[:_ERROR_CHARACTERS_MAX], self._clock.time_ms()
         self.publish()
 
     def failed(self, error: str) -> None:

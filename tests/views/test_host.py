@@ -21,7 +21,7 @@ from mainstem.errors import (
     UnknownViewError,
     ViewStoppedError,
 )
-from mainstem.model import MIRROR_OF, Position
+from mainstem.model import MIRROR_OF, Position, Record
 from mainstem.pipelines.kinds import SQL, KeyValue, Search
 from mainstem.pipelines.state import LOST_AFTER_MS, STATES_TOPIC, Failure, PipelineState, Status
 from mainstem.problems import problem_of
@@ -29,6 +29,7 @@ from mainstem.schema.infer import schema_of
 from mainstem.schema.topic_schemas import register
 from mainstem.testing import EmbeddedBroker
 from mainstem.views.host.host import ViewHost
+from mainstem.views.host.progress_follower import ProgressFollower
 from mainstem.views.host.view import HostedView
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import SqlQuery
@@ -133,6 +134,32 @@ def test_a_view_of_a_derived_topic_covers_its_source(mainstem_log: Log, tmp_path
         answer = host.query("derived", GET, ReadOptions(at_least=source))
         assert answer.rows == [{"_key": "1", "n": 1}]
         assert answer.covers == source | sink
+
+
+@pytest.mark.parametrize("options", [{}, {"max_lag_ms": 0}])
+def test_progress_that_is_not_read_yet_is_waited_for(
+    mainstem_log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, int]
+) -> None:
+    """After a start the host does not know at once what a pipeline of another program derives from."""
+    setting = Setting(mainstem_log, tmp_path)
+    out = f"{setting.topic}-out"
+    mainstem_log.create_topic(out, partitions=1)
+    setting.app.view("derived", setting.app.topic(out, schema="n INT"), KeyValue())
+    source = setting.append("1")
+    setting.report(source, mainstem_log.append(out, {"n": 1}, key="1"), out)
+    may_read, take = threading.Event(), ProgressFollower.take
+
+    def take_late(follower: ProgressFollower, record: Record) -> None:
+        assert may_read.wait(60)
+        take(follower, record)
+
+    monkeypatch.setattr(ProgressFollower, "take", take_late)
+    at_least = None if options else source
+    with setting.host() as host:
+        with pytest.raises(PositionTimeoutError, match=f"from which topics {out} derives"):
+            host.query("derived", GET, ReadOptions(at_least, timeout_s=0.1, **options))
+        may_read.set()
+        assert host.query("derived", GET, ReadOptions(at_least, timeout_s=60, **options)).covers.covers(source)
 
 
 def test_what_is_not_covered_in_time_is_a_time_out_with_both_positions(mainstem_log: Log, tmp_path: Path) -> None:

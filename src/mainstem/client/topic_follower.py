@@ -14,10 +14,11 @@ from mainstem.background import failed
 from mainstem.client.log import Log
 from mainstem.client.read.reader import Follower
 from mainstem.errors import LogUnavailableError, MainstemError
-from mainstem.model import Record
+from mainstem.model import Position, Record
 
 _LOG = logging.getLogger("mainstem.client")
 _RETRY_S = 0.5
+_STEP_BYTES = 1 << 20
 
 
 class TopicFollower(ABC):
@@ -28,6 +29,8 @@ class TopicFollower(ABC):
         self._topic = topic
         self._stopping = threading.Event()
         self._follower: Follower | None = None
+        self._position = Position()
+        self._moved = threading.Condition()
         self._thread = threading.Thread(target=self._run, name=f"follower-of-{topic}", daemon=True)
 
     @abstractmethod
@@ -47,6 +50,11 @@ class TopicFollower(ABC):
         if self._thread.is_alive():
             self._thread.join()
 
+    def wait_for(self, position: Position, timeout_s: float) -> bool:
+        """Wait until all records before ``position`` were taken; whether that was in time. From any thread."""
+        with self._moved:
+            return self._moved.wait_for(lambda: self._position.covers(position), timeout_s)
+
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
@@ -63,12 +71,15 @@ class TopicFollower(ABC):
             damaged = 0
             while not self._stopping.is_set():
                 try:
-                    record = next(follower, None)
+                    records = follower.take(_STEP_BYTES)
                 except LogUnavailableError:
                     self._stopping.wait(_RETRY_S)  # the follower goes on where it was
                     continue
                 for damage in follower.damaged[damaged:]:
                     damaged += 1
                     _LOG.warning("skipped: %s", damage)
-                if record is not None:
+                for record in records:
                     self.take(record)
+                with self._moved:
+                    self._position = follower.position
+                    self._moved.notify_all()

@@ -34,6 +34,7 @@ from mainstem.errors import (
 from mainstem.model import DATABASE_TOPIC_PREFIX, MIRROR_OF, Position
 from mainstem.pipelines.definitions import CapturedTables, Pipeline
 from mainstem.pipelines.definitions import View as ViewDefinition
+from mainstem.pipelines.progress import PROGRESS_TOPIC
 from mainstem.tracing.spans import inside
 from mainstem.views.feed.coverage import Coverage, Hop, Wait
 from mainstem.views.feed.end_samples import EndSamples, committed_ends
@@ -106,6 +107,7 @@ class ViewHost:
         self._sampling = None if sampling is None else SamplingThread(samplers)
         self._ends_client = around.wire_client("ends")
         self._samples = EndSamples(partial(committed_ends, self._ends_client), self._coverage.upstream, self._clock)
+        self._knows_pipelines = False
         self._lock: DirectoryLock | None = None
 
     def start(self) -> None:
@@ -264,13 +266,31 @@ class ViewHost:
         deadline_s = self._clock.monotonic_s() + options.timeout_s
         wanted = options.at_least or Position()
         if options.max_lag_ms is not None:
+            if not self._knows_pipelines:
+                self._read_progress(chosen, wanted, options, deadline_s)
             patience_s = options.timeout_s + _LOG_TIMEOUT_S
             wanted = wanted | self._samples.target(chosen.topic, options.max_lag_ms, patience_s)
         if not wanted:
             return None
-        wait = self._coverage.wait(chosen.topic, wanted)
+        try:
+            wait = self._coverage.wait(chosen.topic, wanted)
+        except PositionError:
+            # What leads to the topic may be in the log, and not read yet: after a start, or of a new pipeline.
+            self._read_progress(chosen, wanted, options, deadline_s)
+            wait = self._coverage.wait(chosen.topic, wanted)
         self._wait(chosen, wait, options, deadline_s)
         return wait
+
+    def _read_progress(self, view: HostedView, wanted: Position, options: ReadOptions, deadline_s: float) -> None:
+        """Wait until the host knows all progress that the log has now, and so all pipelines that ever reported any.
+
+        Raises PositionTimeoutError, LogUnavailableError.
+        """
+        end = committed_ends(self._ends_client, [PROGRESS_TOPIC])
+        if not self._follower.wait_for(end, max(0.0, deadline_s - self._clock.monotonic_s())):
+            text = f"view {view.name} did not learn in {options.timeout_s:g} s from which topics {view.topic} derives"
+            raise PositionTimeoutError(text, wanted=wanted, reached=view.position.restrict(wanted.topics))
+        self._knows_pipelines = True
 
     def _wait(self, view: HostedView, wait: Wait, options: ReadOptions, deadline_s: float) -> None:
         seen = self._changes.count

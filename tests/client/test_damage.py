@@ -93,6 +93,19 @@ def test_a_follower_goes_on_behind_damage(broker: EmbeddedBroker, log: Log, how:
 
 
 @pytest.mark.parametrize("how", DAMAGES)
+def test_what_a_follower_takes_before_damage_is_not_lost(broker: EmbeddedBroker, log: Log, how: Damage) -> None:
+    fill(log)
+    damage(broker, 4, how)
+    taken: list[int] = []
+    with log.follow(TOPIC, start="earliest") as stopping:
+        while len(taken) < 3:
+            taken += [record.offset for record in stopping.take(1 << 20)]
+        with pytest.raises(DamagedRecordsError, match="flights/0:3-5"):
+            stopping.take(1 << 20)
+    assert taken == [0, 1, 2]
+
+
+@pytest.mark.parametrize("how", DAMAGES)
 def test_a_key_is_read_on_behind_damage(broker: EmbeddedBroker, log: Log, how: Damage) -> None:
     fill(log)
     log.append(TOPIC, "again", key="k0")

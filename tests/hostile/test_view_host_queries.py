@@ -105,7 +105,7 @@ def test_a_query_that_cannot_be_interrupted_is_one_error_and_harms_no_other_view
             neighbor.wait()
             before = len(neighbor.answers)
             said = refused(api.post("/views/sheet/sql", json={"query": query, "timeout_s": 0.5}))
-            assert len(neighbor.answers) - before >= 3, "asked every 10 ms for over 5 s"
+            assert len(neighbor.answers) - before >= 3, "others are served meanwhile"
         assert "could not be interrupted" in said
         assert set(neighbor.answers) == {200}
         rows = api.post("/views/sheet/sql", json={"query": "SELECT count(*) AS n FROM sheet"}).json()["rows"]

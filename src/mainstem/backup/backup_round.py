@@ -16,7 +16,7 @@ Concurrency: one thread; uploads run in threads of their own.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
@@ -34,7 +34,6 @@ from mainstem.backup.source import (
     Listing,
     Moment,
     OpenFile,
-    PointCoverage,
     Proven,
     kept_leaves,
     opened,
@@ -73,7 +72,6 @@ class BackupRounds:
         self._seen: dict[TopicPartition, tuple[PartitionOffsets, int]] = {}
         self._ends: dict[TopicPartition, PartitionEnd | None] = {}
         self._remote = RemoteFiles(directory, manifest)
-        self._coverage = PointCoverage(directory)
         self.left_out: dict[TopicPartition, str] = {}
         self.stored_bytes = 0
         keeper.begin(manifest)
@@ -87,9 +85,10 @@ class BackupRounds:
         """The number of the newest entry."""
         return self._manifest.root.newest
 
-    def first_beyond(self) -> TopicPartition | None:
-        """A partition with records that came after the newest point; None when that has all. Raises StorageError."""
-        return self._coverage.first_beyond(self._manifest.state.ends)
+    @property
+    def ends(self) -> Mapping[TopicPartition, PartitionEnd]:
+        """Where the partitions end in the newest entry."""
+        return self._manifest.state.ends
 
     def run(self) -> Moment:
         """Bring the backup up to the newest checkpoint; returns that.

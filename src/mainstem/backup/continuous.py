@@ -17,6 +17,7 @@ from typing import Final
 
 from mainstem.background import StopEvent
 from mainstem.backup.backup_round import BackupRounds, MoreToStoreError
+from mainstem.backup.held_until import Behind, HeldUntil
 from mainstem.backup.manifest import ROOT, BackupTakenError, LogIdentity, Manifest, Root, new_writer
 from mainstem.backup.retention import Keeper
 from mainstem.backup.source import ChangedError, DataDirectory, Moment, NoLogYetError
@@ -35,6 +36,7 @@ _LOCK: Final = "backup.lock"
 _START_PAUSE_S: Final = 1.0
 _CHANGED_PAUSE_S: Final = 0.3
 _CHANGED_TRIES: Final = 200
+_NOT_HELD: Final = "what the log has stored since the last whole round is not in the backup"
 _BEHIND_MS: Final = 60_000
 """A log that writes checkpoints is never so far behind its files."""
 
@@ -80,6 +82,7 @@ class Backup:
         self._claimed_for: LogIdentity | None = None
         self._lock: DirectoryLock | None = None
         self._is_probed = False
+        self._held = HeldUntil(self._directory)
         self._told_beyond: TopicPartition | None = None
 
     def stop(self) -> None:
@@ -122,9 +125,10 @@ class Backup:
         """Take along what the log has stored since, when it was stopped before this process."""
         if self._rounds is not None:
             try:
-                self.round()
+                if self.round() is None:
+                    self._tell(f"backup: it was stopped in the middle of its last round; {_NOT_HELD}")
             except MainstemError as error:
-                self._failed(error, "what the log has stored since the last round is not in the backup")
+                self._failed(error, _NOT_HELD)
 
     def _failed(self, error: MainstemError, what_follows: str) -> None:
         self._let_go()
@@ -132,8 +136,10 @@ class Backup:
             self._tell(f"backup: {error}; {what_follows}")
         self._status.failed(str(error))
 
-    def round(self) -> int:
+    def round(self) -> int | None:
         """Bring the backup up to now, inside the context; the number of its newest point. Raises the first error.
+
+        None when it was stopped before it had all.
 
         A round begins again as long as the log changes its files meanwhile.
         """
@@ -157,7 +163,7 @@ class Backup:
                 self._report(rounds, moment)
                 return rounds.number
         if self._stopping.is_set():
-            return rounds.number
+            return None
         raise StorageError(
             f"{changed}. Either the files of {self._directory.path} change faster than they can be read, or the log "
             "was killed while it changed them. If it does not run, start the log: the backup then goes on"
@@ -171,34 +177,26 @@ class Backup:
             if text not in self._status.left_out:
                 self._tell(f"backup: {text}")
         now_ms = self._clock.time_ms()  # before the look at the files, which then has all that is older
-        beyond = rounds.first_beyond()
-        held_ms, behind = now_ms, ""
-        if beyond is not None:
-            held_ms = self._held_with(moment, now_ms)
-            if now_ms - held_ms > _BEHIND_MS and not left_out:
-                behind = self._why_behind(beyond, moment)
-        if behind and beyond != self._told_beyond:
-            self._tell(f"backup: {behind}")
-        if behind or beyond is None:
-            self._told_beyond = beyond
-        self._status.held(held_ms, rounds.number, left_out, behind)
+        held_ms, behind = self._held.look(moment, rounds.ends, now_ms)
+        text = ""
+        if behind is not None and now_ms - behind.seen_ms > _BEHIND_MS and not left_out:
+            text = self._why_behind(behind)
+        partition = None if behind is None else behind.topic_partition
+        if text and partition != self._told_beyond:
+            self._tell(f"backup: {text}")
+        if text or partition is None:
+            self._told_beyond = partition
+        self._status.held(held_ms, rounds.number, left_out, text)
 
-    def _held_with(self, moment: Moment, now_ms: int) -> int:
-        """Up to when the backup has all, where files have grown since the checkpoint.
-
-        What an earlier round has found counts, unless the clock was set back since.
-        """
-        before_ms = self._status.held_until_ms or 0
-        return max(min(moment.time_ms, now_ms), before_ms if before_ms <= now_ms else 0)
-
-    def _why_behind(self, beyond: TopicPartition, moment: Moment) -> str:
-        """Why the backup is behind, where ``beyond`` has grown for long since the checkpoint of a round."""
-        if self._directory.moment().time_ms != moment.time_ms:
-            return ""  # the log has written another one: the round took long
+    def _why_behind(self, behind: Behind) -> str:
+        """Why the backup lacks records of a partition for long; empty when the log has noted them meanwhile."""
+        partition = behind.topic_partition
+        if self._directory.moment().checkpoint.partitions.get(partition) != behind.line:
+            return ""  # the round took long
         return (
-            f"{beyond} has grown since the checkpoint of {utc_time(moment.time_ms)}: the backup lacks its records. "
-            "Either the log cannot write its checkpoint or this partition: its output says why. Or it was killed, and "
-            "no client has asked for the partition since: read it once"
+            f"{partition} has records that the log's checkpoint has not named since {utc_time(behind.seen_ms)}, so the "
+            "backup lacks them. The log cannot write its checkpoint or this partition (its output says why), or the "
+            "log was killed and nobody has used this partition since. In the second case read it once"
         )
 
     def _claimed(self) -> BackupRounds:

@@ -14,7 +14,6 @@ The log process never waits for this: it takes no lock of the log, and opens fil
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,7 +21,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from mainstem.backup.catalog import PartitionEnd
 from mainstem.backup.manifest import LogIdentity
 from mainstem.durable_files import LOCAL_FILES, replace_file
 from mainstem.errors import DamagedTreeError, ProofError, StorageError, UnavailableError
@@ -55,8 +53,6 @@ from mainstem.record.checksum import crc32c
 from mainstem.tlog.checkpoints import parse_checkpoint
 
 _READ_BYTES: Final = 4 << 20
-_TICK_NS: Final = 1_000_000_000
-"""Names may change twice within a tick of the directory's time: so a look is remembered when it is older."""
 
 
 class ChangedError(UnavailableError):
@@ -343,51 +339,6 @@ class DataDirectory:
         except OSError as error:
             raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
         return True
-
-
-class PointCoverage:
-    """Whether a point has all that the log has written into one data directory, by the ends of its files.
-
-    A log without news writes no checkpoint. A log whose disk refuses the checkpoint goes on to acknowledge records. By
-    the time of its checkpoint the one looks like the other. But every record is in a segment's file before it is
-    acknowledged: if no file is longer than the point says, and there is no newer segment, the point has all.
-
-    A look costs the state of each partition's directory and of one file. Names are read again when they have changed.
-    """
-
-    def __init__(self, directory: DataDirectory) -> None:
-        self._directory = directory
-        self._looks: dict[TopicPartition, tuple[int, str, int]] = {}
-
-    def first_beyond(self, ends: Mapping[TopicPartition, PartitionEnd]) -> TopicPartition | None:
-        """A partition that has, or may have, bytes after its end; None when there is none. Raises StorageError."""
-        seen = set()
-        for path, changed_ns in self._directory.partition_directories():
-            topic_partition = parse_partition_directory(path.name)
-            if topic_partition is None:
-                continue
-            try:
-                if not self._has_all(topic_partition, changed_ns, ends.get(topic_partition)):
-                    return topic_partition
-            except StorageError:  # its files come and go just now: the next round looks again
-                return topic_partition
-            seen.add(topic_partition)
-        self._looks = {each: look for each, look in self._looks.items() if each in seen}
-        return None
-
-    def _has_all(self, topic_partition: TopicPartition, changed_ns: int, end: PartitionEnd | None) -> bool:
-        if end is None:
-            newest = self._directory.newest_segment(topic_partition)
-            return newest < 0 or (newest == 0 and not self._directory.segment_bytes(topic_partition, 0))
-        look = (changed_ns, end.topic_id, end.last_base)
-        if self._looks.get(topic_partition) != look:
-            topic_id = self._directory.topic_id(topic_partition)
-            is_same = topic_id is None or encode_uuid(topic_id) == end.topic_id
-            if not is_same or self._directory.newest_segment(topic_partition) != end.last_base:
-                return False
-            if changed_ns < time.time_ns() - _TICK_NS:
-                self._looks[topic_partition] = look
-        return self._directory.segment_bytes(topic_partition, end.last_base) <= end.end_position
 
 
 def _segment_names(names: list[str]) -> set[str]:

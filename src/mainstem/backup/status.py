@@ -38,13 +38,13 @@ class BackupStatus:
         self.last_error = ""
         self._failed_ms = 0
 
-    def held(self, until_ms: int, point: int, left_out: Sequence[str] = (), behind: str = "") -> None:
+    def held(self, until_ms: int | None, point: int, left_out: Sequence[str] = (), behind: str = "") -> None:
         """All that was durable at this time is in the store, but for partitions that were left out, for these reasons.
 
-        While there are any, the time stays. ``behind`` says why the time is an old one.
+        While there are any, the time stays, and where it is not known. ``behind`` says why the time is an old one.
         """
         self.left_out = list(left_out)
-        if not left_out:
+        if until_ms is not None and not left_out:
             self.held_until_ms = until_ms
         self.point = point
         self.last_error, self._failed_ms = behind[:_ERROR_CHARACTERS_MAX], self._clock.time_ms()

@@ -22,7 +22,7 @@ _RETRY_S_MAX: Final = 60.0
 async def run_whole(work: Callable[[], object]) -> None:
     """Run ``work`` in a thread, and wait for its end also when this task is cancelled.
 
-    What follows the end of a chore, as the closing of the directory, must not meet a thread that still writes.
+    After its chores have ended, a broker closes its directory. No thread may still write then.
     """
     future = asyncio.get_running_loop().run_in_executor(None, work)
     try:

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from mainstem.background import failed
 from mainstem.client.log import Log
 from mainstem.client.read.reader import Follower
-from mainstem.errors import LogUnavailableError, MainstemError
+from mainstem.errors import AuthorizationError, LogUnavailableError, MainstemError
 from mainstem.model import Position, Record
 
 _LOG = logging.getLogger("mainstem.client")
@@ -30,6 +30,7 @@ class TopicFollower(ABC):
         self._stopping = threading.Event()
         self._follower: Follower | None = None
         self._position = Position()
+        self._is_refused = False
         self._moved = threading.Condition()
         self._thread = threading.Thread(target=self._run, name=f"follower-of-{topic}", daemon=True)
 
@@ -51,14 +52,25 @@ class TopicFollower(ABC):
             self._thread.join()
 
     def wait_for(self, position: Position, timeout_s: float) -> bool:
-        """Wait until all records before ``position`` were taken; whether that was in time. From any thread."""
+        """Wait until all records before ``position`` were taken; whether that was in time. From any thread.
+
+        True, too, where this client may not read the topic: there is nothing to wait for.
+        """
         with self._moved:
-            return self._moved.wait_for(lambda: self._position.covers(position), timeout_s)
+            return self._moved.wait_for(lambda: self._is_refused or self._position.covers(position), timeout_s)
+
+    def _is_at(self, position: Position, *, is_refused: bool = False) -> None:
+        with self._moved:
+            self._position, self._is_refused = position, is_refused
+            self._moved.notify_all()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
                 self._follow()
+            except AuthorizationError as error:
+                self._is_at(Position(), is_refused=True)
+                _LOG.debug("topic %s cannot be followed: %s", self._topic, error)
             except MainstemError as error:  # no such topic yet, or the log is away
                 _LOG.debug("topic %s cannot be followed: %s", self._topic, error)
             except Exception as error:  # noqa: BLE001 - who started it relies on this thread
@@ -68,6 +80,7 @@ class TopicFollower(ABC):
     def _follow(self) -> None:
         with self._log.follow(self._topic, start="earliest", on_damaged="skip") as follower:
             self._follower = follower
+            self._is_at(Position())
             damaged = 0
             while not self._stopping.is_set():
                 try:
@@ -80,6 +93,4 @@ class TopicFollower(ABC):
                     _LOG.warning("skipped: %s", damage)
                 for record in records:
                     self.take(record)
-                with self._moved:
-                    self._position = follower.position
-                    self._moved.notify_all()
+                self._is_at(follower.position)

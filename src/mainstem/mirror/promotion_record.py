@@ -115,9 +115,9 @@ def write_promotion(
 
 
 def earlier_promotion(client: WireClient, source_id: str) -> Promotion | None:
-    """The record of the promotions from a source, but for topics that have become mirrors again; None without one.
+    """What is written down of earlier promotions from a source, without topics that are mirrors again; None if nothing.
 
-    A topic that may not be looked at, or is gone, is kept: then nothing that was lost is forgotten.
+    A topic that is gone, or whose configs this user may not read, stays in it, so that no loss is forgotten.
     """
     known = promotions(client).get(source_id)
     if known is None:

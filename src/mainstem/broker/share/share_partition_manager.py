@@ -30,7 +30,7 @@ _LOG: Final = logging.getLogger("mainstem.broker.share")
 _PASSES_MAX: Final = 16
 """The most reads of one fetch while nothing that it read is deliverable."""
 _RETRY_S: Final = 1.0
-"""After this time records whose dead letters are written, and whose archiving the disk refused, are archived again."""
+"""The pause before archiving is tried again, when the disk refused it."""
 
 
 class ShareFetchParams(NamedTuple):
@@ -258,7 +258,7 @@ class SharePartitionManager:
         self._archive_timers.watch(name, self._clock.monotonic_s() + _RETRY_S)
 
     def _archive_again(self, name: str) -> None:
-        """Archive what waits, up to the first failure: neither a request nor the end of a lock would do it."""
+        """Archive what waits, up to the first failure. No request and no lock's end would start this: a timer does."""
         waiting = self._unarchived.pop(name)
         for done, (partition, written) in enumerate(waiting):
             if not self._try_to_archive(partition, written):

@@ -338,7 +338,9 @@ class Compaction:
         self._statistics.failures += 1
         if kind == CorruptBatchError.__name__:
             log.cleaning.uncleanable = text
-            _LOG.error("%s is not compacted any more until the next start: %s", log.topic_partition, text)
+        if log.cleaning.uncleanable is not None:
+            why = log.cleaning.uncleanable
+            _LOG.error("%s is not compacted any more until the next start: %s", log.topic_partition, why)
             return
         wait_s = self._try_later(log.topic_partition)
         _LOG.warning("%s: compaction failed, and is tried again in %.0f s: %s", log.topic_partition, wait_s, text)

@@ -263,7 +263,12 @@ class Follower(Iterator[Record]):
         taken: list[Record] = []
         size_bytes, may_fetch = 0, True
         while size_bytes < bytes_max and not self._is_closed:
-            record = self._chunks.next_record()
+            try:
+                record = self._chunks.next_record()
+            except DamagedRecordsError:
+                if not taken:
+                    raise
+                break  # the next call meets it again, behind those that were taken
             if record is not None:
                 taken.append(record)
                 size_bytes += record.size_bytes

@@ -319,6 +319,8 @@ class Cleaning:
             swap.begin(old)
         except StorageError as error:  # some old files may be set aside already: only the next opening can finish this
             self.uncleanable = f"a compacted segment could not be installed: {error}"
+            new.pins -= 1
+            new.close()
             raise
         self._segments.replace(old, new)
         return new

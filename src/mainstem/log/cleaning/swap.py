@@ -18,7 +18,7 @@ follow: what stays prepared would be installed by the next opening, over segment
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import PurePath
 from typing import Final
@@ -92,19 +92,17 @@ class Swap:
             self._disk.remove(path)
 
 
-def set_aside(disk: Disk, segment: Segment) -> list[PurePath]:
-    """Rename a segment's files, so that they are not a segment any more; returns their new names.
+def set_aside(disk: Disk, segment: Segment) -> Iterator[PurePath]:
+    """Rename a segment's files, so that they are not a segment any more; yields each new name when it is there.
 
-    The ``.log`` comes last: as long as it has its name, the others are its own.
+    The ``.log`` comes last: as long as it has its name, the others are its own. Raises StorageError.
     """
-    renamed = []
     for suffix in _LOG_LAST:
         path = segment.path(suffix)
         if disk.exists(path):
             target = path.with_name(path.name + DELETED)
             disk.rename(path, target)
-            renamed.append(target)
-    return renamed
+            yield target
 
 
 def finish_swaps(disk: Disk, directory: PurePath) -> None:

@@ -58,7 +58,7 @@ class BackgroundFlushes:
     def start(self, partitions: Iterable[PartitionLog], *, everything: bool) -> list[BackgroundFlush]:
         """Begin to flush the partitions that are due, or ``everything``; returns the flushes to ``run``.
 
-        Among them are those of before that no thread has begun to run: what should have run them may have failed.
+        This includes earlier ones that no thread has begun: the checkpoint that should have run them may have failed.
         """
         for partition in partitions:
             if partition.config.flushes_before_commit or not (everything or partition.wants_flush):

@@ -56,7 +56,7 @@ class FileRemoval:
     def set_aside(self, written: int) -> list[PurePath]:
         """Rename what waited for a checkpoint up to ``written``; the files that may be removed now, oldest first.
 
-        What cannot be renamed waits on. The first failure is logged.
+        What cannot be renamed is tried again with the next checkpoint. The first failure is logged.
         """
         waiting: list[_Dropped] = []
         renamed: list[PurePath] = []

@@ -21,6 +21,7 @@ from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.clock import Clock, SystemClock
 from mainstem.durable_files import DirectoryLock, make_directory
 from mainstem.errors import (
+    AuthorizationError,
     ConfigError,
     HistoryRemovedError,
     PositionError,
@@ -34,6 +35,7 @@ from mainstem.errors import (
 from mainstem.model import DATABASE_TOPIC_PREFIX, MIRROR_OF, Position
 from mainstem.pipelines.definitions import CapturedTables, Pipeline
 from mainstem.pipelines.definitions import View as ViewDefinition
+from mainstem.pipelines.kinds import Lake
 from mainstem.pipelines.progress import PROGRESS_TOPIC
 from mainstem.tracing.spans import inside
 from mainstem.views.feed.coverage import Coverage, Hop, Wait
@@ -247,12 +249,19 @@ class ViewHost:
         self._view(view).delete()
 
     def _lake_of(self, topic: str) -> Path:
-        """The directory of the lake that a view of this host keeps of ``topic``. Raises HistoryRemovedError."""
-        locations = [view.location for view in self._views.values() if view.topic == topic]
-        found = next((location for location in locations if location is not None), None)
-        if found is None:
-            raise HistoryRemovedError(f"no Lake view of topic {topic} is open on this host: nothing to rebuild from")
-        return Path(found)
+        """The directory of the lake that a view of this host keeps of ``topic``.
+
+        Raises HistoryRemovedError if it keeps none; while none is open, ViewStoppedError or UnavailableError.
+        """
+        views = [view for view in self._views.values() if view.topic == topic]
+        lakes = [view for view in views if isinstance(view.definition.kind, Lake)]
+        if not lakes:
+            raise HistoryRemovedError(f"no Lake view of topic {topic} is on this host: nothing to rebuild from")
+        for lake in lakes:
+            if lake.location is not None:
+                return Path(lake.location)
+        lakes[0].refuse_if_stopped()
+        raise UnavailableError(f"the Lake view {lakes[0].name} of topic {topic} is not open yet: try again later")
 
     def _view(self, name: str) -> HostedView:
         try:
@@ -284,11 +293,18 @@ class ViewHost:
     def _read_progress(self, view: HostedView, wanted: Position, options: ReadOptions, deadline_s: float) -> None:
         """Wait until the host knows all progress that the log has now, and so all pipelines that ever reported any.
 
-        Raises PositionTimeoutError, LogUnavailableError.
+        A host that may not read the progress goes on with what its App declares. Raises PositionTimeoutError,
+        LogUnavailableError.
         """
-        end = committed_ends(self._ends_client, [PROGRESS_TOPIC])
+        try:
+            end = committed_ends(self._ends_client, [PROGRESS_TOPIC])
+        except AuthorizationError:
+            return
         if not self._follower.wait_for(end, max(0.0, deadline_s - self._clock.monotonic_s())):
-            text = f"view {view.name} did not learn in {options.timeout_s:g} s from which topics {view.topic} derives"
+            given = f"{options.timeout_s:g} s"
+            text = (
+                f"the host of view {view.name} did not find out within {given} which topics {view.topic} derives from"
+            )
             raise PositionTimeoutError(text, wanted=wanted, reached=view.position.restrict(wanted.topics))
         self._knows_pipelines = True
 

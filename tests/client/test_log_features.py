@@ -10,7 +10,8 @@ import pytest
 
 from mainstem.client.log import Log
 from mainstem.client.wire.cluster.cluster import WireClient
-from mainstem.errors import ConditionFailedError, InputError, UnsupportedFeatureError
+from mainstem.errors import ConditionFailedError, IndexNotReadyError, InputError, UnsupportedFeatureError
+from mainstem.log.key_index.key_index import KeyIndex
 from mainstem.testing.embedded import EmbeddedBroker
 
 NewTopic = Callable[..., str]
@@ -120,6 +121,25 @@ def test_more_offsets_than_one_answer_holds_are_read(featured: tuple[Log, NewTop
     with log:
         log.append_many(topic, [("k" if at % 2 else "other", str(at)) for at in range(5000)])
         assert [int(record.value or b"") for record in log.read_key(topic, "k")] == list(range(1, 5000, 2))
+
+
+def test_a_reader_says_whether_the_index_is_being_built(
+    featured: tuple[Log, NewTopic], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unbuilt(*_: object) -> list[int]:
+        raise IndexNotReadyError("it is being built")
+
+    log, new_topic = featured
+    indexed, plain = new_topic(**_ALL), new_topic()
+    with log:
+        log.append(indexed, "a", key="k")
+        with monkeypatch.context() as patched:
+            patched.setattr(KeyIndex, "offsets", unbuilt)
+            early = log.read_key(indexed, "k")
+            assert (early.scan_reason, early.is_index_being_built) == ("it is being built", True)
+            assert [record.value for record in early] == [b"a"]
+        assert not log.read_key(indexed, "k").is_index_being_built
+        assert not log.read_key(plain, "k").is_index_being_built
 
 
 def test_without_an_index_a_key_is_scanned_and_the_reader_says_so(

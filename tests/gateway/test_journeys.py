@@ -20,13 +20,14 @@ from mainstem.gateway.server.serving import listen_unix
 from mainstem.gateway.views.forwarding import ForwardingBackend
 from mainstem.model import MIRROR_OF
 from mainstem.pipelines.journey.sentences import journey_lines
+from mainstem.pipelines.kinds import KeyValue
 from mainstem.pipelines.state import Status
 from mainstem.testing.embedded import EmbeddedBroker
 from mainstem.views.host.host import ViewHost
 from tests.cli.commands import Commands
 from tests.gateway.served import listening_on, served
 from tests.pipelines.journey.told import ToldLog
-from tests.views.hosting import Setting
+from tests.views.hosting import DDL, Setting
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,30 @@ def test_a_views_row_leads_back_to_its_newest_record(
     assert (done.code, done.json["journey"]) == (5, None)
     answer = scene.api.get("/views/kv/journey?key=a", headers={"Authorization": f"Bearer {scene.tokens['one']}"})
     assert answer.status_code == 403
+
+
+def test_a_row_of_a_view_that_is_not_open_has_no_answer_yet(
+    scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A view that starts has no position yet, and answers as its other routes do."""
+    monkeypatch.setenv("MAINSTEM_URL", str(scene.api.base_url))
+    monkeypatch.setenv("MAINSTEM_TOKEN", scene.tokens["all"])
+    log, socket = scene.told.log, tmp_path / "late.socket"
+    setting = Setting(log, tmp_path / "late", ())
+    setting.app.topic(f"{setting.topic}-late", DDL)
+    setting.app.view("late", f"{setting.topic}-late", KeyValue())
+    with setting.host() as host, listening_on(create_host_app(host), listen_unix(socket)):
+        host.wait("late", lambda status: status.state == "waiting")
+        with served(create_app(log, ForwardingBackend([socket]), GatewayLimits())) as api:
+            answers = [api.get(f"/views/late/{what}") for what in ("journey?key=a", "keys/a")]
+            done = Commands(capsys).run("why", "a", "--view", "late", "--url", str(api.base_url))
+    assert [(each.status_code, each.json()["type"]) for each in answers] == [(503, "/problems/unavailable")] * 2
+    assert answers[0].json()["detail"] == answers[1].json()["detail"]
+    assert (done.code, "view late is not ready yet" in done.error) == (3, True)
+    scene.host.delete("kv")
+    headers = {"Authorization": f"Bearer {scene.tokens['all']}"}
+    deleted = scene.api.get("/views/kv/journey?key=a", headers=headers)
+    assert (deleted.status_code, deleted.json()["type"]) == (503, "/problems/view-stopped")
 
 
 def test_wrong_places_are_problems(scene: Scene) -> None:

@@ -24,10 +24,12 @@ from mainstem.errors import (
     TokenExistsError,
     UnknownTokenError,
 )
+from mainstem.gateway.access import tokens as tokens_module
 from mainstem.gateway.access.access_rules import ADMIN_ALL, AccessRules
 from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.access.tokens import (
     Grants,
+    Token,
     TokenFile,
     add_token,
     digest_of,
@@ -38,6 +40,7 @@ from mainstem.gateway.access.tokens import (
 )
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.views.forwarding import ForwardingBackend
+from mainstem.testing.clock import ManualClock
 from tests.gateway.served import served
 from tests.gateway.test_bad_input import is_problem
 from tests.support.eventually import eventually
@@ -182,6 +185,62 @@ def test_a_revoked_token_ends_and_a_broken_file_changes_nothing(tmp_path: Path) 
     path.write_text("{")
     clock.later_s += 2
     assert file.find(kept_text) == kept
+
+
+def test_a_token_of_another_process_counts_at_once(tmp_path: Path) -> None:
+    path, clock = tmp_path / "t.json", ManualClock()
+    write_tokens(path, [])
+    file = TokenFile(path, clock)
+    for name in ("first", "second"):
+        made, text = new_token(name, SCOPES["root"])
+        assert file.find(text) is None
+        add_token(path, made)
+        assert file.find(text) == made, "no time has passed"
+
+
+def test_unknown_tokens_cost_ten_looks_a_second_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, clock = tmp_path / "t.json", ManualClock()
+    write_tokens(path, [])
+    file = TokenFile(path, clock)
+    looks, stat = [], Path.stat
+
+    def noted(self: Path, **options: bool) -> os.stat_result:
+        looks.append(self)
+        return stat(self, **options)
+
+    monkeypatch.setattr(Path, "stat", noted)
+    for _ in range(100):
+        file.find("guessed")
+    assert len(looks) == 10
+    for _ in range(500):
+        clock.advance(0.01)
+        file.find("guessed")
+    assert 45 <= len(looks) - 10 <= 60, "ten in each of five seconds, and the look of every second"
+
+
+def test_unknown_tokens_do_not_have_a_refused_file_read_again_and_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, clock = tmp_path / "t.json", ManualClock()
+    write_tokens(path, [])
+    file = TokenFile(path, clock)
+    reads, read = [], tokens_module.read_tokens
+
+    def noted(path: Path) -> dict[str, Token]:
+        reads.append(path)
+        return read(path)
+
+    monkeypatch.setattr(tokens_module, "read_tokens", noted)
+    path.write_text("{")
+    for _ in range(5):
+        file.find("guessed")
+    assert len(reads) == 1
+    assert "the tokens stay as they were" in caplog.text
+    made, text = new_token("late", SCOPES["root"])
+    write_tokens(path, [made])
+    clock.advance(1)
+    assert file.find(text) == made
+    assert len(reads) == 2
 
 
 def test_a_file_that_was_refused_counts_when_it_is_right(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ class Backup:
         return (
             f"{partition} has records that the log's checkpoint has not named since {utc_time(behind.seen_ms)}, so the "
             "backup lacks them. The log cannot write its checkpoint or this partition (its output says why), or the "
-            "log was killed and nobody has used this partition since. In the second case read it once"
+            "log was killed and this partition was not used since. In the second case read one record of it"
         )
 
     def _claimed(self) -> BackupRounds:

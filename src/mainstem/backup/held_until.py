@@ -7,8 +7,8 @@ records the backup has all up to the last time at which that is known:
 * when its line in the checkpoint has changed, the time of the checkpoint before. The file is written last, maybe long
   after its lines were noted; but a checkpoint is noted when the one before has been written.
 
-A line that does not change holds the time back: the log cannot write its checkpoint, or it was killed and nobody has
-used the partition since, so the log has not opened it.
+A line that does not change holds the time back: the log cannot write its checkpoint, or it was killed, and has not
+opened the partition since because it was not used.
 """
 
 from __future__ import annotations

@@ -11,9 +11,11 @@ import httpx
 import pytest
 
 from mainstem.client.log import Log
+from mainstem.errors import IndexNotReadyError
 from mainstem.gateway.access.limits import GatewayLimits
 from mainstem.gateway.server.app import create_app
 from mainstem.gateway.views.forwarding import ForwardingBackend
+from mainstem.log.key_index.key_index import KeyIndex
 from tests.gateway.durable.conftest import CONFIGS
 from tests.gateway.served import served
 
@@ -113,6 +115,21 @@ def test_a_topic_without_a_key_index_has_no_streams(durable: httpx.Client, sessi
     assert (answer.status_code, answer.json()["type"]) == (409, "/problems/unsupported-feature")
     assert "key.index" in answer.json()["detail"]
     assert durable.get("/streams/not-there/k").json()["type"] == "/problems/unknown-topic"
+
+
+def test_while_the_key_index_is_being_built_a_stream_is_temporarily_unavailable(
+    durable: httpx.Client, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unbuilt(*_: object) -> list[int]:
+        raise IndexNotReadyError("the key index is being built: try again later")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(KeyIndex, "offsets", unbuilt)
+        answers = [durable.put(stream, headers=TEXT), durable.get(stream), durable.head(stream)]
+    assert [each.status_code for each in answers] == [503] * 3
+    assert answers[0].json()["type"] == "/problems/index-not-ready"
+    assert "is being built" in answers[0].json()["detail"]
+    assert durable.put(stream, headers=TEXT).status_code == 201
 
 
 def test_a_key_that_other_writers_use_is_no_stream(durable: httpx.Client, durable_topic: str, session_log: Log) -> None:

@@ -33,6 +33,7 @@ class KeyOffsets:
 
     def __init__(self, pool: Pool[WireClient], tp: TopicPartition, key: bytes) -> None:
         self.last_offset = -1
+        self.is_being_built = False
         self._pool = pool
         self._tp = tp
         self._key = key
@@ -50,6 +51,7 @@ class KeyOffsets:
                 return "this log knows no key index"
             raise
         if answer.error_code in _NO_INDEX:
+            self.is_being_built = answer.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
             return answer.error_message or "the topic has no key index"
         self._take(answer, start)
         return None
@@ -140,6 +142,11 @@ class KeyReader(BoundedReader):
     def scan_reason(self) -> str | None:
         """Why the partition is scanned from start to end; None when the log's key index leads to the records."""
         return self._scan_reason
+
+    @property
+    def is_index_being_built(self) -> bool:
+        """Whether the log is building the key index, so that a later reader may have it; see ``scan_reason``."""
+        return self._offsets.is_being_built
 
     @property
     def last_offset(self) -> int | None:

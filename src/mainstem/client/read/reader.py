@@ -268,7 +268,7 @@ class Follower(Iterator[Record]):
             except DamagedRecordsError:
                 if not taken:
                     raise
-                break  # the next call meets it again, behind those that were taken
+                break  # the next call meets the damage first
             if record is not None:
                 taken.append(record)
                 size_bytes += record.size_bytes

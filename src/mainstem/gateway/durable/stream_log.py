@@ -26,6 +26,7 @@ from mainstem.client.log import Log
 from mainstem.client.read.key_reader import KeyReader
 from mainstem.errors import (
     ConditionFailedError,
+    IndexNotReadyError,
     InputError,
     OffsetOutOfRangeError,
     StreamRemovedError,
@@ -129,7 +130,7 @@ class StreamLog:
     def find(self, name: StreamName) -> StreamFound:
         """The stream as the log has it now.
 
-        Raises UnknownTopicError, UnsupportedFeatureError, LogUnavailableError, UnavailableError.
+        Raises UnknownTopicError, UnsupportedFeatureError, IndexNotReadyError, LogUnavailableError, UnavailableError.
         """
         return self._opened(name, None).found
 
@@ -226,6 +227,8 @@ class StreamLog:
 
     def _reader(self, name: StreamName, start: int | str, stop: int | None = None) -> KeyReader:
         reader = self._log.read_key(name.topic, name.key, start=start, end=stop)
+        if reader.is_index_being_built:
+            raise IndexNotReadyError(f"the streams of topic {name.topic!r} cannot be read yet: {reader.scan_reason}")
         if reader.scan_reason is not None:
             raise UnsupportedFeatureError(f"topic {name.topic!r} has no streams: {reader.scan_reason}")
         return reader

@@ -7,7 +7,7 @@ the record. A host that does not answer leaves a note; the rest is answered.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Final
@@ -18,7 +18,7 @@ from starlette.responses import Response
 from mainstem.client.log import Log
 from mainstem.client.values import key_bytes
 from mainstem.encodings.encoded_records import encoded_records
-from mainstem.errors import AuthorizationError, UnavailableError, UnknownViewError
+from mainstem.errors import AuthorizationError, UnavailableError, UnknownViewError, ViewStoppedError
 from mainstem.gateway.access.access_rules import READ_TOPIC, READ_VIEW
 from mainstem.gateway.access.routes import Routes
 from mainstem.gateway.access.token_auth import grants_of
@@ -95,13 +95,17 @@ class _Journeys:
         return {**found.to_json(), "views": [each.to_json() for each in steps], "views_note": note}
 
     async def of_row(self, view: str, key: str, grants: Grants) -> dict[str, Any]:
-        """The same for the newest record of a key that a view has. Raises UnknownViewError, AuthorizationError."""
+        """The same for the newest record of a key that a view has.
+
+        Raises UnknownViewError, AuthorizationError, and UnavailableError or ViewStoppedError while it is not open.
+        """
         statuses = {str(each["name"]): each for each in await self._views.statuses()}
         if view not in statuses:
             raise UnknownViewError(f"no view {view[:100]!r}; mainstem views list shows the views")
         topic, position = str(statuses[view]["topic"]), Position.parse(statuses[view]["position"])
         if not grants.may("read", "topic", topic):
             raise AuthorizationError(f"the journey of a row takes the scope read on topic:{topic}")
+        _refuse_unless_open(statuses[view])
         record, note = await self._workers.run(self._newest, topic, key, position)
         journey = None
         if record is not None:
@@ -145,3 +149,13 @@ class _Journeys:
         if applied is None:
             return step
         return replace(step, applied_ms=applied["time_ms"], is_before=applied["before"])
+
+
+def _refuse_unless_open(status: Mapping[str, Any]) -> None:
+    """Raises UnavailableError or ViewStoppedError for a view that is not open: its position is not known."""
+    if status["built_from"] is not None:
+        return
+    view, state, detail = status["name"], status["state"], status["detail"]
+    if state in ("stopped", "deleted"):
+        raise ViewStoppedError(f"view {view} is {state}: {detail}")
+    raise UnavailableError(f"view {view} is not ready yet ({state}{f': {detail}' if detail else ''})")

@@ -25,6 +25,7 @@ from mainstem.pipelines.overview import Overview
 
 _THREADS_MAX = 4
 _LOG_THREADS_MAX = 2
+_COMMAND_THREADS_MAX = 4  # threads of their own: a restart may wait for seconds, and ``/healthz`` must not
 _HEALTH_S = 2.0
 
 
@@ -32,6 +33,7 @@ def operation_router(log: Log) -> Routes:
     """``/healthz``, ``/pipelines`` with its commands, and ``/groups``."""
     router = Routes("operation")
     workers, pipelines = Workers(_THREADS_MAX), Overview(log)
+    commanding = Workers(_COMMAND_THREADS_MAX)
 
     @router.declare("GET", "/healthz", "Whether the log answers", OPEN, success("The log answers", "Object"))
     async def health(_: Annotated[NoQuery, Query()]) -> Response:
@@ -61,7 +63,7 @@ def operation_router(log: Log) -> Routes:
         Answers((Success(202, "The command is in the log", "Object"),), (404, 409)),
     )
     async def command(pipeline: str, action: Action, _: Annotated[NoQuery, Query()]) -> Response:
-        asked = await workers.run(ask, log, pipeline, action)
+        asked = await commanding.run(ask, log, pipeline, action)
         document = {"pipeline": asked.pipeline, "action": asked.action, "command": asked.offset}
         return json_response(document, status=HTTPStatus.ACCEPTED)
 

@@ -25,6 +25,8 @@ from mainstem.schema.topic_schemas import SYSTEM_TOPIC_CONFIGS
 
 COMMANDS_TOPIC: Final = "__mainstem_pipeline_commands"
 _POLL_S: Final = 0.2
+_SEEN_AGAIN_S: Final = 5.0
+"""How long a restart waits for an overdue heartbeat: an App repeats it within seconds after an outage of the log."""
 
 
 class Action(enum.StrEnum):
@@ -76,10 +78,11 @@ def newest_commands(log: Log) -> dict[str, Command]:
     return found
 
 
-def ask(log: Log, pipeline: str, action: Action) -> Command:
+def ask(log: Log, pipeline: str, action: Action, *, sleep: Callable[[float], None] = time.sleep) -> Command:
     """Append a command to a pipeline of any App of this log, and return it; it is not carried out yet.
 
-    A pause and a resumption hold for the next start of an App that does not run.
+    A pause and a resumption hold for the next start of an App that does not run. A restart first waits a few seconds
+    for the heartbeat of a pipeline that is not seen and did not end: after an outage of the log the heartbeat is late.
 
     Raises:
         UnknownPipelineError: No such pipeline has run on this log.
@@ -87,9 +90,12 @@ def ask(log: Log, pipeline: str, action: Action) -> Command:
         InputError: The pipeline is a capture of a database, which takes no commands.
         LogUnavailableError: The log cannot be reached.
     """
-    state = Overview(log).require(pipeline)
+    overview = Overview(log)
+    state = overview.require(pipeline)
     if state.get("database"):
         raise InputError(f"{pipeline} is a capture of a database: stop and start its mainstem connect instead")
+    if action is Action.RESTART:
+        state = _seen_again(overview, state, sleep)
     if action is Action.RESTART and not _is_running(state):
         raise PipelineNotRunningError(
             f"pipeline {pipeline} is {state['status']}: start its App with mainstem run APP.py, then ask again"
@@ -122,6 +128,15 @@ def wait_until_done(
                 "it still holds, so look again with: mainstem pipelines list"
             )
         sleep(_POLL_S)
+
+
+def _seen_again(overview: Overview, state: dict[str, Any], sleep: Callable[[float], None]) -> dict[str, Any]:
+    """The pipeline's state, after a wait if its heartbeat is overdue."""
+    ends_s = time.monotonic() + _SEEN_AGAIN_S
+    while state["status"] == NOT_SEEN and state.get("trigger", ONCE) != ONCE and time.monotonic() < ends_s:
+        sleep(_POLL_S)
+        state = overview.require(state["name"])
+    return state
 
 
 def _is_running(state: dict[str, Any]) -> bool:

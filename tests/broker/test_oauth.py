@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,11 @@ from mainstem.broker.security import oauth_keys
 from mainstem.broker.security.oauth import OAUTHBEARER, OauthSettings, OauthTokens, remaining_ms
 from mainstem.broker.security.oauth_keys import OauthKeys, parse_jwks_address
 from mainstem.broker.security.security import oauth_tokens
-from mainstem.errors import AuthenticationError, ConfigError
+from mainstem.errors import AuthenticationError, ConfigError, FrameError
+from mainstem.protocol.apis import ApiKey
+from mainstem.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from mainstem.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from tests.broker.test_security import scenario, secured
 from tests.support.token_issuer import AUDIENCE, ISSUER, TokenIssuer, served
 
 HOUR_S = 3600
@@ -118,7 +123,7 @@ def test_a_strange_key_is_left_out_and_the_others_are_used(issuer: TokenIssuer, 
     assert tokens.check(message(issuer.token())).user == "alice"
 
 
-def test_an_address_that_does_not_speak_http_is_one_refusal() -> None:
+def test_an_address_that_does_not_speak_http_closes_the_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -130,7 +135,7 @@ def test_an_address_that_does_not_speak_http_is_one_refusal() -> None:
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
         keys = OauthKeys(f"http://127.0.0.1:{server.getsockname()[1]}/", HOUR_S)
-        with pytest.raises(AuthenticationError, match="does not list"):
+        with pytest.raises(FrameError, match="cannot be read now"):
             keys.key("k1")
         thread.join(10)
 
@@ -187,7 +192,7 @@ def test_a_new_key_is_read_from_the_issuer_when_a_token_names_it(
     [(500, b""), (302, b""), (200, b"{}"), (200, b"[" * 100_000), (200, b'{"keys": []}' + b" " * (1 << 20))],
     ids=["fails", "redirects", "no keys", "nested", "too long"],
 )
-def test_an_address_without_usable_keys_refuses_tokens_and_keeps_the_former_keys(
+def test_an_address_without_usable_keys_refuses_no_token_and_keeps_the_former_keys(
     status: int, body: bytes, issuer: TokenIssuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(oauth_keys, "_READ_AGAIN_S", 0.0)
@@ -197,9 +202,96 @@ def test_an_address_without_usable_keys_refuses_tokens_and_keeps_the_former_keys
         tokens.check(message(issuer.token()))
         answers[0] = (status, body)
         tokens.check(message(issuer.token()))
-        with pytest.raises(AuthenticationError, match="does not list"):
+        with pytest.raises(FrameError, match="cannot be read now"):
             OauthTokens(SETTINGS, OauthKeys(address, 0.0).key).check(message(issuer.token()))
         assert "/elsewhere" not in asked
+
+
+class SlowDocument:
+    """A document that the issuer gives only after ``release``. ``asked``: a thread asks for it."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.asked = threading.Event()
+        self.release = threading.Event()
+
+    def answer(self) -> tuple[int, bytes]:
+        self.asked.set()
+        assert self.release.wait(60)
+        return 200, self.data
+
+
+@pytest.mark.parametrize("has_former_keys", [False, True])
+def test_a_token_whose_key_is_just_being_read_waits_for_it(
+    issuer: TokenIssuer, monkeypatch: pytest.MonkeyPatch, *, has_former_keys: bool
+) -> None:
+    monkeypatch.setattr(oauth_keys, "_WAIT_S", 60.0)
+    document = SlowDocument()
+    with served(document.answer) as (address, asked), ThreadPoolExecutor(2) as threads:
+        tokens = OauthTokens(SETTINGS, OauthKeys(address, HOUR_S).key)
+        if has_former_keys:
+            document.data = TokenIssuer("former").document
+            document.release.set()
+            with pytest.raises(AuthenticationError, match="does not list"):
+                tokens.check(message(issuer.token()))
+            monkeypatch.setattr(oauth_keys, "_READ_AGAIN_S", 0.0)
+            document.release.clear()
+            document.asked.clear()
+        document.data = issuer.document
+        reading = threads.submit(tokens.check, message(issuer.token("alice")))
+        assert document.asked.wait(60)
+        waiting = threads.submit(tokens.check, message(issuer.token("bob")))
+        with pytest.raises(TimeoutError):
+            waiting.result(0.2)
+        document.release.set()
+        assert [reading.result(60).user, waiting.result(60).user] == ["alice", "bob"]
+        assert len(asked) == 1 + has_former_keys
+
+
+def test_a_slow_issuer_holds_up_no_token_whose_key_is_known(
+    issuer: TokenIssuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oauth_keys, "_READ_AGAIN_S", 0.0)
+    monkeypatch.setattr(oauth_keys, "_WAIT_S", 0.0)
+    document, strange = SlowDocument(), TokenIssuer("strange")
+    document.data = issuer.document
+    document.release.set()
+    with served(document.answer) as (address, _), ThreadPoolExecutor(1) as threads:
+        tokens = OauthTokens(SETTINGS, OauthKeys(address, HOUR_S).key)
+        tokens.check(message(issuer.token()))
+        document.release.clear()
+        document.asked.clear()
+        reading = threads.submit(tokens.check, message(strange.token()))
+        assert document.asked.wait(60)
+        assert tokens.check(message(issuer.token())).user == "alice"
+        with pytest.raises(FrameError, match="cannot be read now"):
+            tokens.check(message(strange.token()))
+        document.release.set()
+        with pytest.raises(AuthenticationError, match="does not list"):
+            reading.result(60)
+
+
+def test_an_issuer_that_is_away_closes_the_connection_and_refuses_nothing(
+    tmp_path: Path, issuer: TokenIssuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oauth_keys, "_READ_AGAIN_S", 0.0)
+    answers = [(503, b"")]
+
+    async def main(address: str) -> None:
+        settings = {"sasl.enabled.mechanisms": OAUTHBEARER, "sasl.oauthbearer.jwks.endpoint.url": address}
+        async with secured(tmp_path, settings=settings) as client:
+            for is_away in (True, False):
+                await client.connect()
+                await client.request(SaslHandshakeRequest(mechanism=OAUTHBEARER), 1)
+                client.send(SaslAuthenticateRequest(auth_bytes=message(issuer.token())), 2)
+                if is_away:
+                    assert await client.is_closed()
+                    answers[0] = (200, issuer.document)
+                else:
+                    assert (await client.receive(ApiKey.SASL_AUTHENTICATE, 2)).body.error_code == 0
+
+    with served(lambda: answers[0]) as (address, _):
+        scenario(main, address)
 
 
 def test_addresses_that_others_can_read_along_are_refused() -> None:

@@ -213,6 +213,16 @@ def test_what_an_endpoint_answers_instead_is_one_error(answer: tuple[int, bytes]
     assert _SECRET not in str(refused.value)
 
 
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_an_endpoint_that_fails_for_a_while_may_be_asked_again(status: int, issuer: TokenIssuer) -> None:
+    answers = [(status, b"<html>"), document(issuer.token())]
+    with served(lambda: answers.pop(0)) as (address, _):
+        source = TokenSource(address, _ID, _SECRET, "")
+        with pytest.raises(LogUnavailableError, match=f"gave no token: HTTP {status}"):
+            source.token()
+        assert source.token().text
+
+
 def test_an_endpoint_that_is_away_may_come_back(issuer: TokenIssuer) -> None:
     address = f"http://127.0.0.1:{free_port()}/token"
     with pytest.raises(LogUnavailableError, match="does not answer"):

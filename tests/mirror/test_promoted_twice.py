@@ -14,7 +14,7 @@ from mainstem.mirror import promotion
 from mainstem.mirror.link import mirror_of
 from mainstem.mirror.promotion import Promoted, losses, promote_alone
 from mainstem.mirror.promotion_record import promotions
-from mainstem.model import TopicPartition
+from mainstem.model import Position, TopicPartition
 from tests.broker.harness import LogProcess
 from tests.mirror import writing
 from tests.mirror.pairs import copy_all, linked
@@ -106,6 +106,28 @@ def test_a_promotion_that_was_killed_before_it_ended_transactions_is_done_by_ano
     assert not _hangs(target, "hanging")
     with pytest.raises(MirrorRefusedError, match="was promoted already"):
         _promote_alone(source, target, "hanging")
+    open_transaction.abort_transaction(30)
+
+
+def test_a_run_that_only_ends_transactions_says_nothing_of_other_topics(
+    source: LogProcess, target: LogProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for topic in ("before", "unfinished", "after"):
+        writing.produce(source.bootstrap, topic, 3)
+    open_transaction = _open_transaction(source, "unfinished")
+    copy_all(source.bootstrap, target.bootstrap, "before|unfinished|after")
+    _promote_alone(source, target, "before")
+    with monkeypatch.context() as patch:
+        patch.setattr(promotion, "_abort", _killed)
+        with pytest.raises(_KilledError):
+            _promote_alone(source, target, "unfinished")
+    with WireClient(target.bootstrap) as client:
+        (killed,) = promotions(client).values()
+    _promote_alone(source, target, "after")
+    done = _promote_alone(source, target, "before|unfinished").promotion
+    assert done.position == Position.of("unfinished", 0, 4)
+    assert done.time_of("unfinished") == killed.time_ms
+    assert set(done.earlier_ms) == {"unfinished"}
     open_transaction.abort_transaction(30)
 
 

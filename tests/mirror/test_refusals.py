@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from mainstem.broker.access.acls import Operation, Permission, ResourceType
 from mainstem.broker.security.local_users import local_credentials
+from mainstem.client.failures import error_of
 from mainstem.client.security import Security
+from mainstem.client.wire.admin.access import add_acls
 from mainstem.client.wire.cluster.cluster import LATEST, WireClient
 from mainstem.client.wire.cluster.topics import create_topic, delete_topic, set_topic_configs
-from mainstem.errors import AuthorizationError, InputError, MirrorRefusedError
+from mainstem.errors import AuthorizationError, InputError, MirrorRefusedError, RemoteError
 from mainstem.mirror.copying import Copying
 from mainstem.mirror.link import Link
 from mainstem.mirror.mirror import Mirror, MirrorOptions
 from mainstem.mirror.rate import RateLimit, parse_rate
 from mainstem.model import MIRROR_OF, TopicPartition
+from mainstem.protocol.errors import ErrorCode
+from mainstem.protocol.messages.create_acls import AclCreation
 from mainstem.protocol.scram import MECHANISMS, make_credential
+from mainstem.record.writer import NewRecord, build_batch
 from mainstem.testing.disk import FaultyDisk
 from tests.broker.harness import LogProcess, running
 from tests.cli.commands import Commands
@@ -172,6 +179,95 @@ def test_a_user_without_cluster_action_is_named_it(source: LogProcess, secured: 
             copying.step()
         copying.close()
         mirror.close()
+
+
+def _allow(admin: WireClient, topic: str, *operations: Operation) -> None:
+    """Give alice these rights on a topic of her log."""
+    add_acls(
+        admin,
+        [
+            AclCreation(
+                resource_type=ResourceType.TOPIC,
+                resource_name=topic,
+                principal="User:alice",
+                host="*",
+                operation=operation,
+                permission_type=Permission.ALLOW,
+            )
+            for operation in operations
+        ],
+    )
+
+
+def test_a_topic_whose_rights_come_later_is_copied_then(
+    target: LogProcess, secured: LogProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainstem.mirror.mirror._RETRY_S", 0.01)
+    said: list[str] = []
+    batch = build_batch([NewRecord(None, b"x", (), 1_700_000_000_000)])
+    plain = WireClient(target.bootstrap, security=Security())
+    with (
+        WireClient(secured.bootstrap, security=_as("admin")) as admin,
+        Link(WireClient(secured.bootstrap, security=_as("alice")), plain, "later-.*") as link,
+    ):
+        mirror = Mirror(link, QUICK, said.append)
+        try:
+            mirror.begin()
+            create_topic(admin, "later-rights", partitions=1)
+            admin.produce(TopicPartition("later-rights", 0), batch)
+            _allow(admin, "later-rights", Operation.DESCRIBE)
+            eventually(lambda: mirror.round() or mirror.state().set_aside, "the topic is set aside")
+            for _ in range(3):
+                mirror.round()
+                mirror._wait_for_topic()  # as it does between rounds, rather than end
+            assert len(said) == 1
+            _allow(admin, "later-rights", Operation.DESCRIBE_CONFIGS, Operation.READ)
+            eventually(lambda: mirror.round() or mirror.state().copied_bytes, "the topic is copied")
+            assert mirror.state().set_aside == {}
+            assert said[1:] == ["topic later-rights is copied now"]
+        finally:
+            mirror.close()
+    assert [value for _, _, value in writing.read(target.bootstrap, "later-rights")] == [b"x"]
+
+
+def test_a_mirror_goes_on_when_a_coordinator_has_moved_for_too_long(
+    source: LogProcess, target: LogProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainstem.mirror.mirror._RETRY_S", 0.01)
+    said: list[str] = []
+    with Link(WireClient(source.bootstrap), WireClient(target.bootstrap), "none") as link:
+        mirror = Mirror(link, QUICK, said.append)
+        moved = error_of(ErrorCode.NOT_COORDINATOR, "the committed offsets of group 'g' cannot be read")
+        final = error_of(ErrorCode.UNSUPPORTED_VERSION, "the source is too old")
+        ends = [moved, moved, final]
+
+        def ends_with_an_error() -> None:
+            raise ends.pop(0)
+
+        monkeypatch.setattr(mirror, "round", ends_with_an_error)
+        with pytest.raises(RemoteError, match="too old"):
+            mirror.run()
+        assert said == [str(moved)]
+        mirror.close()
+
+
+def test_a_mirror_without_a_topic_waits_between_its_rounds(
+    source: LogProcess, target: LogProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainstem.mirror.mirror._RETRY_S", 60.0)
+    rounds: list[None] = []
+    with Link(WireClient(source.bootstrap), WireClient(target.bootstrap), "none") as link:
+        mirror = Mirror(link, QUICK, lambda _: None)
+        mirror.begin()
+        round_ = mirror.round
+        monkeypatch.setattr(mirror, "round", lambda: rounds.append(round_()))
+        with ThreadPoolExecutor(1) as threads:
+            running_mirror = threads.submit(mirror.run)
+            eventually(lambda: rounds, "a round is over")
+            mirror.stop()
+            running_mirror.result(30)
+        mirror.close()
+    assert len(rounds) == 1
 
 
 def test_a_full_target_is_said_once_and_goes_on_when_there_is_room(

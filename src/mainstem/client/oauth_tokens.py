@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Mapping
 from functools import lru_cache
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote_plus, unquote, urlencode, urlsplit
@@ -72,7 +73,7 @@ class TokenSource:
         """A token that holds now.
 
         Raises AuthenticationError (no token was given, or what was given is not one), LogUnavailableError (the provider
-        does not answer; try again).
+        does not answer, is overloaded or fails; try again).
         """
         if self._address.startswith("file:"):
             return self._from_file()
@@ -102,7 +103,9 @@ class TokenSource:
         except (ValueError, RecursionError):
             answer = None
         if status != 200:
-            raise AuthenticationError(f"{self._place} gave no token: HTTP {status}{_reason(answer)}")
+            may_pass = status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+            error_class = LogUnavailableError if may_pass else AuthenticationError
+            raise error_class(f"{self._place} gave no token: HTTP {status}{_reason(answer)}")
         answer = answer if isinstance(answer, dict) else {}
         text = answer.get("access_token")
         if not isinstance(text, str) or len(text) > ANSWER_BYTES_MAX or _TOKEN.fullmatch(text) is None:

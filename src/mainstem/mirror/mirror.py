@@ -1,8 +1,9 @@
 """The mirror: follows the topics of the source, copies their batches, carries groups over, and reports how far it is.
 
 What fails once is tried again, for ever, and is said once. A topic that cannot be copied is set aside with the reason;
-the others go on. At the start such a topic ends the mirror, so that a mistake is seen. Owned by one thread; ``stop``
-may be called from any.
+the others go on. A topic whose rights are missing, or that is not there, is tried again at each look at the topics. At
+the start a topic that cannot be copied ends the mirror, so that a mistake is seen. Owned by one thread; ``stop`` may be
+called from any.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from typing import Final
 
 from mainstem.background import StopEvent
 from mainstem.client.wire.cluster.metadata import TopicMetadata
-from mainstem.errors import InputError, MainstemError, UnavailableError, UnknownTopicError
+from mainstem.errors import (
+    AuthorizationError,
+    InputError,
+    MainstemError,
+    RemoteError,
+    UnavailableError,
+    UnknownTopicError,
+)
 from mainstem.mirror.copying import Copying
 from mainstem.mirror.group_offsets import GroupOffsets
 from mainstem.mirror.link import Link
@@ -24,6 +32,8 @@ from mainstem.mirror.topics import ensure_copy, keep_copy
 from mainstem.model import TopicPartition
 
 _RETRY_S: Final = 2.0
+_MAY_PASS: Final = (AuthorizationError, UnknownTopicError)
+"""Why a topic is set aside only until the next look at the topics: an ACL, or the topic itself, may come later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +84,7 @@ class Mirror:
         self._groups = GroupOffsets(link, note)
         self._rights = Rights(link, self._note_once) if options.rights else None
         self._rate = RateLimit(options.rate_bytes_per_s, self._stopped.wait)
-        self._set_aside: dict[str, str] = {}
+        self._set_aside: dict[str, MainstemError] = {}
         self._epochs: dict[str, tuple[int, ...]] = {}
         self._copied_bytes = 0
         self._level_s: float | None = None
@@ -92,12 +102,20 @@ class Mirror:
         while not self._stopped.is_set():
             try:
                 self.round()
-            except UnavailableError as error:
+            except (UnavailableError, RemoteError) as error:
+                if not error.retriable:
+                    raise
                 self._say(str(error))
                 self._stopped.wait(_RETRY_S)
-            if self._set_aside and not self._copying.partitions:
-                name, reason = next(iter(self._set_aside.items()))
-                raise InputError(f"no topic is left to mirror; {name}: {reason}")
+            if not self._copying.partitions:
+                self._wait_for_topic()
+
+    def _wait_for_topic(self) -> None:
+        """Nothing is copied now. Raises InputError when all topics are set aside for good."""
+        if self._set_aside and not any(isinstance(error, _MAY_PASS) for error in self._set_aside.values()):
+            name, error = next(iter(self._set_aside.items()))
+            raise InputError(f"no topic is left to mirror; {name}: {error}")
+        self._stopped.wait(_RETRY_S)
 
     def round(self) -> None:
         """Copy once, and do what is due besides. Raises AuthorizationError, LogUnavailableError."""
@@ -152,7 +170,7 @@ class Mirror:
             self._copied_bytes,
             sum(max(each.source_end - each.end, 0) for each in partitions.values()),
             0.0 if self._is_level() else lag_s,
-            dict(self._set_aside),
+            {name: str(error) for name, error in self._set_aside.items()},
         )
 
     def _is_level(self) -> bool:
@@ -163,7 +181,7 @@ class Mirror:
         topics = self._link.source_topics()
         known = {tp.topic for tp in self._copying.partitions}
         for name, topic in topics.items():
-            if name in self._set_aside:
+            if name in self._set_aside and not isinstance(self._set_aside[name], _MAY_PASS):
                 continue
             try:
                 if name in known:
@@ -173,19 +191,22 @@ class Mirror:
                 else:
                     ensure_copy(self._link, topic, self._note_once, is_closed=self._options.source_is_closed)
                 self._epochs[name] = _epochs_of(topic)
+                self._copying.add(TopicPartition(name, number) for number in topic.partitions)
             except InputError as error:
                 if at_start:
                     raise
                 self._put_aside(name, error)
                 continue
-            self._copying.add(TopicPartition(name, number) for number in topic.partitions)
+            if self._set_aside.pop(name, None) is not None:
+                self._note(f"topic {name} is copied now")
         for name in known.difference(topics):
             self._copying.drop(name)
             self._note(f"topic {name} was deleted at the source; its copy stays at the target")
 
     def _put_aside(self, topic: str, error: MainstemError) -> None:
-        if topic not in self._set_aside:
-            self._set_aside[topic] = str(error)
+        before = self._set_aside.get(topic)
+        self._set_aside[topic] = error
+        if before is None or str(before) != str(error):
             self._note(f"topic {topic} is not copied any more: {error}")
         self._copying.drop(topic)
 

@@ -151,12 +151,15 @@ def _left_open(
 
 
 def _finish(link: Link, known: Iterable[Promotion], left: list[tuple[TopicPartition, ProducerState]]) -> Promoted:
-    """Abort what an unplanned promotion has left open; returns that promotion."""
+    """Abort what an unplanned promotion has left open; returns what that promotion says of these topics."""
     aborted = tuple(_aborted(tp, producer) for tp, producer in left)
     for tp, producer in left:
         _abort(link.target, tp, producer)
     promotion = max((each for each in known if aborted[0] in each.aborted), key=lambda each: each.time_ms)
-    return Promoted(replace(promotion, aborted=aborted), ())
+    topics = {tp.topic for tp, _ in left}
+    earlier_ms = {name: time_ms for name, time_ms in promotion.earlier_ms.items() if name in topics}
+    position = promotion.position.restrict(topics)
+    return Promoted(replace(promotion, position=position, aborted=aborted, earlier_ms=earlier_ms), ())
 
 
 def _aborted(tp: TopicPartition, producer: ProducerState) -> AbortedAtPromotion:

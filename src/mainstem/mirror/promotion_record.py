@@ -115,7 +115,7 @@ def write_promotion(
 
 
 def earlier_promotion(client: WireClient, source_id: str) -> Promotion | None:
-    """What is written down of earlier promotions from a source, without topics that are mirrors again; None if nothing.
+    """The record of earlier promotions from a source, without topics that are mirrors again; None without one.
 
     A topic that is gone, or whose configs this user may not read, stays in it, so that no loss is forgotten.
     """

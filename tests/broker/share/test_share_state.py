@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, cast
 
 import pytest
 
 from mainstem.broker.server import Broker
-from mainstem.broker.storage.topics import SHARE_STATE_TOPIC
+from mainstem.broker.storage.topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC
+from mainstem.errors import StorageError
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from mainstem.protocol.messages.delete_groups import DeleteGroupsRequest
 from mainstem.protocol.messages.delete_topics import DeleteTopicsRequest
-from mainstem.testing.disk import FaultyDisk
+from mainstem.testing.disk import FaultyDisk, FaultyFile
 from tests.broker.harness import Client, LogProcess, with_broker
 from tests.broker.share.member import ACCEPT, REJECT, RELEASE, Member, begin_early, offsets, partition_of
-from tests.broker.test_faults import over_restarts
+from tests.broker.test_faults import DATA, over_restarts
 
 RECORDS = 60
 
@@ -251,6 +252,47 @@ def test_state_that_outlived_its_group_is_removed_at_the_start() -> None:
         assert client.broker.node.share.state.all() == []
 
     over_restarts(disk, deletes, finds_nothing)
+
+
+class UnreadableDisk(FaultyDisk):
+    """A disk that opens no file whose name matches ``unreadable``."""
+
+    unreadable = ""
+
+    def open(self, path: PurePath) -> FaultyFile:
+        if self.unreadable and path.match(self.unreadable):
+            raise StorageError(f"cannot open {path}: Input/output error")
+        return super().open(path)
+
+
+@pytest.mark.parametrize("is_offline", [True, False], ids=["offline", "damaged"])
+def test_state_stays_when_a_start_cannot_read_its_group(*, is_offline: bool) -> None:
+    disk = UnreadableDisk()
+    path = DATA / f"{OFFSETS_TOPIC}-0" / f"{0:020d}.log"
+
+    async def works(client: Client) -> None:
+        member = await with_topic(client)
+        await member.acquire(max_records=5)
+        assert await member.acknowledge(0, 4, ACCEPT) == (0, 0)
+
+    async def cannot_read_the_group(client: Client) -> None:
+        answer = await Member(client, "m2").heartbeat(["t"], epoch=0)
+        assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    async def goes_on(client: Client) -> None:
+        assert await offsets(client) == {("t", 0): (5, RECORDS - 5)}
+
+    def toggle() -> None:
+        if is_offline:
+            disk.unreadable = "" if disk.unreadable else f"*/{OFFSETS_TOPIC}-0/*.log"
+        else:
+            disk.flip_bit(path, 70)
+
+    over_restarts(disk, works)
+    toggle()
+    over_restarts(disk, cannot_read_the_group)
+    toggle()
+    over_restarts(disk, goes_on)
 
 
 @with_broker()

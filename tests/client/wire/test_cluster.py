@@ -8,6 +8,7 @@ import pytest
 from mainstem.client.log import Log
 from mainstem.client.wire.cluster import listed_offsets
 from mainstem.client.wire.cluster.cluster import EARLIEST, LATEST, Isolation, WireClient
+from mainstem.client.wire.cluster.coordinated import find_coordinator
 from mainstem.client.wire.produce.producers import init_producer_id
 from mainstem.errors import (
     CorruptBatchError,
@@ -16,12 +17,15 @@ from mainstem.errors import (
     OffsetOutOfRangeError,
     ProducerError,
     RecordTooLargeError,
+    RemoteError,
     UnknownTopicError,
 )
 from mainstem.model import TopicPartition
 from mainstem.protocol.apis import ApiKey
 from mainstem.protocol.codec import Request
+from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from mainstem.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from mainstem.protocol.messages.init_producer_id import InitProducerIdResponse
 from mainstem.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -48,8 +52,8 @@ def offsets_answer(code: int, offset: int = 17) -> ListOffsetsResponse:
     return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[partition])])
 
 
-def produced_answer(base_offset: int) -> ProduceResponse:
-    partition = PartitionProduceResponse(index=0, error_code=0, base_offset=base_offset)
+def produced_answer(base_offset: int, code: int = 0) -> ProduceResponse:
+    partition = PartitionProduceResponse(index=0, error_code=code, base_offset=base_offset)
     return ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=[partition])])
 
 
@@ -269,13 +273,45 @@ def test_a_producer_id_is_asked_for_again_when_its_answer_got_lost() -> None:
         assert init_producer_id(wire).producer_id == 7
 
 
-def test_what_does_not_heal_in_time_is_raised_with_its_reason() -> None:
+def test_what_does_not_heal_in_time_is_unavailable_and_names_its_code() -> None:
     def answer(request: Request) -> Answer | NotImplementedError:
         return broker.metadata(leader=-1) if request.api_key == ApiKey.METADATA else FALL_BACK
 
     with ScriptedBroker(answer) as broker, WireClient(broker.bootstrap, timeout_s=2) as wire:
-        with pytest.raises(Exception, match="LEADER_NOT_AVAILABLE"):
+        with pytest.raises(LogUnavailableError, match=r"gave up after 2 s: t/0: .*LEADER_NOT_AVAILABLE") as raised:
             wire.list_offsets([TP])
+    assert isinstance(raised.value.__cause__, RemoteError)
+    assert raised.value.__cause__.code == ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def test_a_coordinator_that_loads_for_too_long_is_unavailable() -> None:
+    loading = FindCoordinatorResponse(error_code=0, node_id=1, host="", port=0, coordinators=[loading_coordinator("g")])
+
+    def answer(request: Request) -> Answer | NotImplementedError:
+        if request.api_key == ApiKey.API_VERSIONS:
+            return ScriptedBroker.versions((ApiKey.METADATA, 0, 12), (ApiKey.FIND_COORDINATOR, 0, 4))
+        return loading if request.api_key == ApiKey.FIND_COORDINATOR else FALL_BACK
+
+    with ScriptedBroker(answer) as broker, WireClient(broker.bootstrap, timeout_s=1) as wire:
+        with pytest.raises(LogUnavailableError, match="COORDINATOR_LOAD_IN_PROGRESS"):
+            find_coordinator(wire, "g")
+
+
+def loading_coordinator(key: str) -> Coordinator:
+    return Coordinator(
+        key=key, node_id=-1, host="", port=-1, error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error_message=None
+    )
+
+
+def test_a_batch_that_the_log_refuses_until_the_time_is_over_stays_refused() -> None:
+    """A LogUnavailableError would leave open whether the batch is in the log."""
+
+    def answer(request: Request) -> Answer | NotImplementedError:
+        return produced_answer(-1, ErrorCode.NOT_ENOUGH_REPLICAS) if request.api_key == ApiKey.PRODUCE else FALL_BACK
+
+    with ScriptedBroker(answer) as broker, WireClient(broker.bootstrap, timeout_s=1) as wire:
+        with pytest.raises(RemoteError, match="NOT_ENOUGH_REPLICAS"):
+            wire.produce(TP, batch(b"x", stamp=ProducerStamp(7, 0, 0)))
 
 
 def test_closing_a_client_ends_who_waits_on_it() -> None:

@@ -51,12 +51,16 @@ class OauthTokens:
     """Checks tokens."""
 
     def __init__(self, settings: OauthSettings, keys: Callable[[str | None], Any]) -> None:
-        """``keys`` returns the key of an id; it raises AuthenticationError."""
+        """``keys`` returns the key of an id; it raises AuthenticationError, and FrameError to close the connection."""
         self._settings = settings
         self._keys = keys
 
     def check(self, message: bytes) -> TokenUser:
-        """Check a client's first message. Raises AuthenticationError, which says what is wrong, never what was sent."""
+        """Check a client's first message.
+
+        Raises AuthenticationError, which says what is wrong, never what was sent. Raises FrameError when the issuer's
+        keys cannot be read now: then the connection must be closed.
+        """
         authorized_as, token = _parse(message)
         with naming_the_extra():
             import jwt

@@ -1,9 +1,16 @@
 """The public keys that tokens are checked with: a JWKS document, from a file or from the address of an issuer.
 
 The document is read again when it is older than the refresh time, and when a token names a key that is not in it; at
-most once in ``_READ_AGAIN_S``. While one thread reads, others go on with the keys that are there. When a document
-cannot be read, the keys stay, and a warning is logged. Documents are bounded: their bytes, their keys, and the time to
-fetch them. Redirects are not followed. Concurrency: safe from the threads that check tokens; never on the event loop.
+most once in ``_READ_AGAIN_S``. While one thread reads, others go on with the keys that are there; one that lacks its
+key waits. When a document cannot be read, the keys stay, and a warning is logged. Documents are bounded: their bytes,
+their keys, and the time to fetch them. Redirects are not followed.
+
+A token is refused only when its key is not in a document that was read since. Else the connection is closed: clients
+take a refusal as final, and connect again after a close.
+
+The threads that check tokens are few. So while there are keys, all waits for one read end ``_WAIT_S`` after it began:
+tokens with unknown keys cannot hold up the others when the issuer is slow. Concurrency: safe from these threads; never
+on the event loop.
 """
 
 from __future__ import annotations
@@ -18,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from mainstem.addresses import is_loopback
-from mainstem.errors import AuthenticationError, ConfigError
+from mainstem.errors import AuthenticationError, ConfigError, FrameError
 from mainstem.extras import naming_the_extra
 
 if TYPE_CHECKING:
@@ -29,6 +36,7 @@ JWKS_BYTES_MAX: Final = 1 << 20
 JWKS_KEYS_MAX: Final = 100
 _FETCH_S: Final = 10.0
 _READ_AGAIN_S: Final = 10.0
+_WAIT_S: Final = 1.0
 _PIECE_BYTES: Final = 64 * 1024
 
 
@@ -50,7 +58,8 @@ class OauthKeys:
     def __init__(self, address: str, refresh_s: float) -> None:
         self._address = address
         self._refresh_s = refresh_s
-        self._reading = threading.Lock()
+        self._changed = threading.Condition()
+        self._is_reading = False
         self._keys: Mapping[str | None, Any] = {}
         self._read_s = float("-inf")
         self._tried_s = float("-inf")
@@ -61,31 +70,48 @@ class OauthKeys:
                 raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url={address!r}: {error}") from error
 
     def key(self, key_id: str | None) -> Any:
-        """Return the key of that id; without an id the only key. Raises AuthenticationError."""
-        now_s = time.monotonic()
-        is_old = now_s - self._read_s > self._refresh_s
-        if (is_old or self._find(key_id) is None) and now_s - self._tried_s > _READ_AGAIN_S:
-            self._refresh(now_s)
+        """Return the key of that id; without an id the only key.
+
+        Raises AuthenticationError; FrameError when the document cannot be read now: the connection must be closed.
+        """
+        if self._is_to_read(key_id):
+            self._refresh()
         found = self._find(key_id)
+        if found is None and self._read_s < self._tried_s:
+            raise FrameError("the keys of the tokens' issuer cannot be read now; the client may connect again")
         if found is None:
             raise AuthenticationError("the token is signed with a key that the issuer does not list")
         return found
+
+    def _is_to_read(self, key_id: str | None) -> bool:
+        """Whether the caller must read the document; waits for a thread that reads it, if the key is not there."""
+        with self._changed:
+            now_s = time.monotonic()
+            is_missing, is_old = self._find(key_id) is None, now_s - self._read_s > self._refresh_s
+            if self._is_reading:
+                if is_missing:
+                    limit_s = _WAIT_S if self._keys else _FETCH_S
+                    self._changed.wait_for(lambda: not self._is_reading, self._tried_s + limit_s - now_s)
+                return False
+            if not (is_missing or is_old) or now_s - self._tried_s <= _READ_AGAIN_S:
+                return False
+            self._is_reading, self._tried_s = True, now_s
+            return True
 
     def _find(self, key_id: str | None) -> Any:
         if key_id is None and len(self._keys) == 1:
             return next(iter(self._keys.values()))
         return self._keys.get(key_id)
 
-    def _refresh(self, now_s: float) -> None:
-        if not self._reading.acquire(blocking=False):
-            return
+    def _refresh(self) -> None:
         try:
-            self._tried_s = now_s
-            self._read(now_s)
+            self._read(self._tried_s)
         except (OSError, ValueError) as error:
             _LOG.warning("the keys of tokens cannot be read from %s: %s", self._address, error)
         finally:
-            self._reading.release()
+            with self._changed:
+                self._is_reading = False
+                self._changed.notify_all()
 
     def _read(self, now_s: float) -> None:
         """Raises OSError, ValueError."""

@@ -3,7 +3,8 @@
 Members and assignments are a replay of ``__consumer_offsets``; the state of share partitions is a replay of
 ``__share_group_state``. A partition's state begins when its group first assigns it, at the offset that the group's
 configs set. The member gets the assignment when that state is durable. A crash in the middle of a deletion leaves state
-without a group; the next start removes it.
+without a group; the next start removes it. State stays while the partition of its group cannot be read: the group may
+still be in it.
 
 Each step changes a copy of the group. The copy replaces the group when its records are written, so memory is never
 ahead of the log, even when a write fails.
@@ -92,7 +93,9 @@ class ShareCoordinator:
         known = {group.group_id for group in self._groups()}
         for partition in self._state.all():
             topic = self._topics.by_id(partition.key.topic_id)
-            if partition.key.group_id not in known or topic is None:
+            group_id = partition.key.group_id
+            is_deleted = group_id not in known and not self._log.partition_refusal(group_id)
+            if is_deleted or topic is None:
                 self._remove([partition])
             elif partition.key.partition < len(topic.partitions):
                 self._compare(partition, topic.partitions[partition.key.partition])

@@ -3,7 +3,7 @@
 * Connections open when they are first needed, one to each broker. Versions are agreed on for each connection.
 * Metadata is requested when needed, and cached; an answer that shows that it is stale refreshes it.
 * Transient errors (a broker restarts, a leader moves) are retried, with growing pauses, until ``timeout_s`` is over;
-  then LogUnavailableError is raised. Permanent errors are raised at once.
+  then LogUnavailableError is raised, which names the last error code. Permanent errors are raised at once.
 * A request for a topic never creates it.
 
 Concurrency: calls take turns, so one thread should own a client. ``close`` may be called from any thread at any time,
@@ -34,7 +34,7 @@ from mainstem.client.wire.connection.connections import Connections
 from mainstem.client.wire.connection.deadline import Deadline, pauses_s
 from mainstem.client.wire.connection.transport import Dial, NotConnectedError, dial_plain
 from mainstem.clock import Clock, SystemClock
-from mainstem.errors import InputError, LogUnavailableError, MainstemError, UnknownTopicError
+from mainstem.errors import InputError, LogUnavailableError, MainstemError, RemoteError, UnknownTopicError
 from mainstem.model import TopicPartition, topic_was_recreated
 from mainstem.protocol.errors import ErrorCode
 from mainstem.protocol.messages.fetch import FetchRequest
@@ -242,7 +242,8 @@ class WireClient:
         A batch that carries a producer's stamp is sent again when its answer got lost; one without is not, because it
         could then be in the log twice: after a LogUnavailableError it is there once or not at all. ``topic_id``: the
         topic that it is for; another one of the same name is refused.
-        Raises RecordTooLargeError, ProducerError, UnknownTopicError, CorruptBatchError, RemoteError.
+        Raises RecordTooLargeError, ProducerError, UnknownTopicError, CorruptBatchError, RemoteError; the last one also
+        for a transient error code when the time is over: it shows that the log refused the batch.
         """
         if acks not in (-1, 1):
             raise InputError(f"acks={acks}: a position comes back only with acks=-1 (all) or 1")
@@ -250,6 +251,7 @@ class WireClient:
         return self._retrying(
             lambda deadline: self._produce(topic_partition, batch, acks, transactional_id, topic_id, deadline),
             resends=is_idempotent,
+            keeps_refusals=True,
         )
 
     def send_produce(
@@ -550,10 +552,12 @@ class WireClient:
         timeout_s: float | None = None,
         resends: bool = True,
         moves: bool = False,
+        keeps_refusals: bool = False,
     ) -> T:
         """Run ``attempt`` until it succeeds, fails for good, or the time is over.
 
         Without ``resends`` an attempt that may have reached the broker is the last, with ``moves`` one that did not.
+        With ``keeps_refusals`` a transient error code stays a RemoteError when the time is over.
         """
         deadline, lost = Deadline(self._clock, self.timeout_s if timeout_s is None else timeout_s), None
         with self._in_use:
@@ -578,12 +582,13 @@ class WireClient:
                     lost = lost if isinstance(failure, NotConnectedError) else failure
                     self._forget(self._cluster.topics)
                 if deadline.left_s() <= pause_s or self._closed.wait(pause_s):
-                    raise self._given_up(failure, deadline) from lost or failure
+                    raise self._given_up(failure, deadline, keeps_refusals=keeps_refusals) from lost or failure
         raise AssertionError("the pauses never end")
 
-    def _given_up(self, failure: MainstemError, deadline: Deadline) -> MainstemError:
+    def _given_up(self, failure: MainstemError, deadline: Deadline, *, keeps_refusals: bool) -> MainstemError:
         if self._closed.is_set():
             return LogUnavailableError("the client is closed")
-        if isinstance(failure, LogUnavailableError):
+        is_refused = isinstance(failure, RemoteError) and not keeps_refusals
+        if is_refused or isinstance(failure, LogUnavailableError):
             return LogUnavailableError(f"gave up after {deadline.timeout_s:g} s: {failure}")
         return failure

@@ -129,11 +129,11 @@ class Shop:
 class RunningConnector:
     """A connector, in a thread: captures again and again, and publishes its state."""
 
-    def __init__(self, shop: Shop) -> None:
+    def __init__(self, shop: Shop, settings: CaptureSettings | None = None) -> None:
         self.notes: list[str] = []
         self.error: BaseException | None = None
         self.is_ready = threading.Event()
-        self._connector = Connector(shop.settings(), shop.log, self.notes.append, app="test")
+        self._connector = Connector(settings or shop.settings(), shop.log, self.notes.append, app="test")
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:

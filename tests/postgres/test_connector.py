@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -231,3 +232,30 @@ def test_the_state_is_published_on_after_an_unexpected_error(shop: Shop, monkeyp
         is_the_table(shop)
         eventually(lambda: state(shop).get("written_rows") == 1, "the count of rows is published", TIMEOUT_S)
     assert failures()["state of the capture"] == before + 1
+
+
+def test_a_lasting_error_of_the_state_is_tried_again_after_growing_pauses(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.execute(ORDERS)
+    publish, left = connector._States.publish, [RuntimeError("unforeseen")] * 7
+    asked: list[float | None] = []
+
+    class Ended(threading.Event):
+        """Notes the pauses, and cuts them short."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            asked.append(timeout)
+            return super().wait(0.01)
+
+    def broken(self: connector._States, **options: bool) -> None:
+        if left:
+            raise left.pop()
+        publish(self, **options)
+
+    monkeypatch.setattr(connector._States, "publish", broken)
+    running = RunningConnector(shop)
+    running._connector._has_ended = Ended()
+    with running:
+        eventually(lambda: len(asked) > 8, "it is published again", TIMEOUT_S)
+    assert asked[:9] == [1, 2, 4, 8, 16, 32, 60, 60, 1]

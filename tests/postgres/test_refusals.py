@@ -136,7 +136,7 @@ def test_a_server_that_cannot_stream_changes_is_told_what_to_set() -> None:
         assert asked(warnings_of) == []
         (cluster.directory / "data" / "standby.signal").touch(mode=0o644)
         cluster.restart("fast")
-        with pytest.raises(ConfigError, match="name the primary server"):
+        with pytest.raises(DatabaseUnavailableError, match="name the primary server"):
             asked(check_server)
     finally:
         cluster.close()

@@ -2,6 +2,7 @@
 
 The database or the log may be away for as long as it likes: the connector tries again, after a second, then after
 longer pauses. What would fail again (a setting, a lost slot, a table that cannot be captured) ends it, with one line.
+A refused login ends it only before it has captured: in a failover a server may refuse for a moment.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from mainstem.pipelines.definitions import CaptureSettings
 from mainstem.pipelines.state import HEARTBEAT_MS, STATES_TOPIC, Counts, Failure, PipelineState, Status
 from mainstem.postgres.capture import Capture, CaptureCounts
 from mainstem.postgres.captured_state import read_state
-from mainstem.postgres.server.catalog import connect
+from mainstem.postgres.server.catalog import LoginRefusedError, connect
 from mainstem.postgres.server.slot import SlotState, find_slot
 
 _PAUSE_MIN_S: Final = 1.0
 _PAUSE_MAX_S: Final = 10.0
 _STEADY_S: Final = 30.0
 _LOOK_S: Final = 1.0
+_LOOK_MAX_S: Final = 60.0
+"""The longest pause after an unexpected error."""
 _NOTED_MAX: Final = 1_000
 """Notes that are remembered, so that none comes twice. As requests of others make some, further ones are left out."""
 _MAY_PASS: Final = (UnavailableError, RemoteError, TransactionTimeoutError)
@@ -47,6 +50,7 @@ class Connector:
         self._again = again
         self._stopping = threading.Event()
         self._has_ended = threading.Event()
+        self._has_captured = False
         self._noted: set[str] = set()
         self._counts = CaptureCounts()
         self._notes = RunNotes(SystemClock())
@@ -62,16 +66,18 @@ class Connector:
         return self._stopping.is_set()
 
     def run(self, on_ready: Callable[[], None]) -> None:
-        """Capture until ``stop``. ``on_ready``: the topics are there; of a capture that began before, that is at once.
+        """Capture until ``stop``. ``on_ready``: the topics and their columns are there.
 
-        Raises what does not pass by itself: ConfigError, DefinitionError, SlotLostError, ProducerFencedError. A first
-        start raises UnavailableError, too.
+        That is at once for a capture that began before with all its tables.
+
+        Raises what does not pass by itself: ConfigError, DefinitionError, SlotLostError, ProducerFencedError. A start
+        that is not ready at once raises UnavailableError, too.
         """
         ready = _Once(on_ready)
         self._event(RunEvent.STARTED, "with a new slot and new snapshots" if self._again else "")
         publisher = threading.Thread(target=self._publish, name="capture-state", daemon=True)
         try:
-            if not self._again and read_state(self._log, self._settings.name).lsn:
+            if not self._again and self._began_before():
                 ready()
             publisher.start()
             self._run(ready)
@@ -86,6 +92,10 @@ class Connector:
             if publisher.is_alive():
                 publisher.join()
 
+    def _began_before(self) -> bool:
+        state = read_state(self._log, self._settings.name)
+        return state.lsn > 0 and all(str(name) in state.tables for name in self._settings.tables)
+
     def _run(self, ready: _Once) -> None:
         pause_s = _PAUSE_MIN_S
         while not self._stopping.is_set():
@@ -94,8 +104,8 @@ class Connector:
                 self._capture(ready)
             except ProducerFencedError:
                 raise
-            except _MAY_PASS as error:
-                if not ready.is_done:
+            except (*_MAY_PASS, LoginRefusedError) as error:
+                if not ready.is_done or (isinstance(error, LoginRefusedError) and not self._has_captured):
                     raise
                 pause_s = _PAUSE_MIN_S if time.monotonic() - begun_s > _STEADY_S else pause_s
                 self._states.failed(error, pause_s)
@@ -107,6 +117,7 @@ class Connector:
     def _capture(self, ready: _Once) -> None:
         def on_ready() -> None:
             self._again = False
+            self._has_captured = True
             if self._states.status is Status.RESTARTING:
                 self._event(RunEvent.RESTARTED, "after a failure")
             self._states.status = Status.RUNNING
@@ -124,12 +135,15 @@ class Connector:
         self._notes.note(self._settings.name, event, text)
 
     def _publish(self) -> None:
-        while not self._has_ended.wait(_LOOK_S):
+        pause_s = _LOOK_S
+        while not self._has_ended.wait(pause_s):
             try:
                 self._states.publish()
                 self._notes.flush(self._log)
+                pause_s = _LOOK_S
             except Exception as error:  # noqa: BLE001 - the capture goes on, and so must its state
                 failed("state of the capture", error)
+                pause_s = min(2 * pause_s, _LOOK_MAX_S)
         self._states.publish(is_last=True)
         self._notes.flush(self._log)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mainstem.client.values import json_text
 from mainstem.errors import SchemaError
@@ -18,6 +18,9 @@ from mainstem.pipelines.definitions import TableName
 from mainstem.postgres.server.column_types import ColumnType
 from mainstem.postgres.server.pgoutput import UNCHANGED, Value
 from mainstem.schema.types import RESERVED_NAMES, Column, TopicSchema
+
+if TYPE_CHECKING:
+    from mainstem.postgres.server.catalog import SourceTable, Types
 
 LEFT_OVER: Final = "_postgres"
 """The field that keeps PostgreSQL's text of values that do not fit their columns."""
@@ -44,6 +47,12 @@ class RowEncoder:
         self._template = f"{{{fields}}}"
         nullable = {name: name not in self.key for name in columns}
         self.schema = TopicSchema(tuple(Column(name, each.name, nullable[name]) for name, each in columns.items()))
+
+    @classmethod
+    def of_table(cls, table: SourceTable, types: Types) -> RowEncoder:
+        """How rows of a table become keys and values, as the catalog has its columns."""
+        columns = {each.name: types.column(each.type_oid, each.modifier, each.dimensions) for each in table.columns}
+        return cls(table.name, columns, table.key)
 
     def tokens(self, values: Sequence[Value]) -> list[str | None]:
         """The JSON of each value: None for one that is not known (UNCHANGED), or does not fit (see ``text_of``)."""

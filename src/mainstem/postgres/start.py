@@ -10,16 +10,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from mainstem.encodings.registration import register_topic
 from mainstem.errors import AuthorizationError, ConfigError
 from mainstem.pipelines.control.run_log import RUN_LOG_TOPIC
 from mainstem.pipelines.definitions import CaptureSettings, TableName
 from mainstem.pipelines.progress import PROGRESS_TOPIC
 from mainstem.pipelines.state import STATES_TOPIC
 from mainstem.postgres.captured_state import CapturedState, TableState
-from mainstem.postgres.rows import RESERVED
+from mainstem.postgres.encoded_values import encoded_schema
+from mainstem.postgres.rows import RESERVED, RowEncoder
 from mainstem.postgres.server.catalog import (
     Server,
     SourceTable,
+    Types,
     check_columns,
     check_server,
     find_table,
@@ -29,7 +32,7 @@ from mainstem.postgres.server.catalog import (
 from mainstem.postgres.server.slot import check_slot, drop_slot, find_slot, make_slot, publish
 from mainstem.postgres.topic_values import KeyIndexes
 from mainstem.postgres.transaction_writer import TransactionWriter
-from mainstem.schema.topic_schemas import SCHEMAS_TOPIC, SYSTEM_TOPIC_CONFIGS
+from mainstem.schema.topic_schemas import SCHEMAS_TOPIC, SYSTEM_TOPIC_CONFIGS, lookup
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
@@ -60,7 +63,7 @@ class CaptureStart:
     def run(self, *, again: bool) -> int:
         """Make all ready; the LSN where the stream goes on. With ``again`` from a new slot, with new snapshots.
 
-        Raises ConfigError and DefinitionError with what to do, SlotLostError, DatabaseUnavailableError.
+        Raises ConfigError, DefinitionError and SchemaError with what to do, SlotLostError, DatabaseUnavailableError.
         """
         settings, connection = self._settings, self._connection
         server = check_server(connection)
@@ -88,6 +91,7 @@ class CaptureStart:
         self, state: CapturedState, server: Server, tables: Mapping[TableName, SourceTable], *, again: bool
     ) -> tuple[CapturedState, int]:
         states = {str(name): self._new_table(table, state, again=again) for name, table in tables.items()}
+        self._register_columns(tables, is_new_slot=True)
         drop_slot(self._connection, self._settings.slot)
         publish(self._connection, self._settings.slot, self._settings.tables)
         lsn = make_slot(self._connection, self._settings.slot)
@@ -113,8 +117,25 @@ class CaptureStart:
                 )
             is_same = known is not None and known.oid == table.oid  # else it was dropped and recreated
             states[str(name)] = known if is_same and known else self._new_table(table, state, again=known is not None)
+        self._register_columns(tables, is_new_slot=False)
         publish(self._connection, settings.slot, settings.tables)
         return replace(state, tables=states)
+
+    def _register_columns(self, tables: Mapping[TableName, SourceTable], *, is_new_slot: bool) -> None:
+        """Make the columns of tables the schemas of their topics: an empty table has no first row that would do it.
+
+        An older slot may have changes from before the columns were altered. So a schema that is there stays, and the
+        stream registers the later columns in their order.
+        """
+        settings, types = self._settings, Types(self._connection)
+        if settings.envelope != "row":
+            return
+        for name, table in tables.items():
+            topic = settings.topic_of(name)
+            if is_new_slot or lookup(self._log, topic) is None:
+                encoder = RowEncoder.of_table(table, types)
+                columns = encoder.schema if settings.encoding is None else encoded_schema(encoder.schema)
+                register_topic(self._log, topic, columns, encoder.key, settings.encoding)
 
     def _new_table(self, table: SourceTable, state: CapturedState, *, again: bool) -> TableState:
         """A table whose snapshot begins now, and its topic. Raises ConfigError for a topic with records of others."""

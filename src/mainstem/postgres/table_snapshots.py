@@ -175,9 +175,8 @@ class TableSnapshots:
         if chunk.table.key != state.key:
             raise ConfigError(f"the key of table {name} has changed: take a new snapshot with --snapshot again")
         columns = chunk.table.columns
-        types = {each.name: self._types.column(each.type_oid, each.modifier, each.dimensions) for each in columns}
         leaves_out = chunk.table.identity != "f" and any(column.is_out_of_line for column in columns)
-        return CapturedTable(name, state.topic, RowEncoder(name, types, state.key), leaves_out)
+        return CapturedTable(name, state.topic, RowEncoder.of_table(chunk.table, self._types), leaves_out)
 
     def _end_what_is_gone(self, table: CapturedTable, state: TableState) -> None:
         """Tombstones for keys that the topic had before the snapshot began, and that the table does not have."""

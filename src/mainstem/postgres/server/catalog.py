@@ -30,6 +30,10 @@ class DatabaseUnavailableError(UnavailableError):
     """The database cannot be reached at present."""
 
 
+class LoginRefusedError(ConfigError):
+    """The server refuses the login, or has no such database."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableColumn:
     """A column of a table: its type in the topic's schema, and how its values become JSON."""
@@ -64,7 +68,7 @@ class Server(NamedTuple):
 def connect(dsn: str, *, replication: bool = False) -> Any:
     """A connection whose statements are committed one by one, with the session's settings for values.
 
-    Raises ConfigError when the server refuses the login, DatabaseUnavailableError when it cannot be reached.
+    Raises LoginRefusedError, ConfigError for a wrong DSN, DatabaseUnavailableError when it cannot be reached.
     """
     settings: dict[str, object] = {name: value for name, value in SESSION.items() if name != "client_encoding"}
     parameters: dict[str, Any] = {"client_encoding": SESSION["client_encoding"]}
@@ -80,7 +84,7 @@ def connect(dsn: str, *, replication: bool = False) -> Any:
     except psycopg2.OperationalError as error:
         text = named.line(error)
         if any(word in text for word in _REFUSED_WORDS):
-            raise ConfigError(f"the database refuses the login: {text}") from error
+            raise LoginRefusedError(f"the database refuses the login: {text}") from error
         raise DatabaseUnavailableError(f"the database cannot be reached: {text}") from error
     if not replication:
         connection.autocommit = True
@@ -113,7 +117,10 @@ def rows_of(connection: Any, statement: Any, values: Sequence[Any] | None = None
 
 
 def check_server(connection: Any) -> Server:
-    """Which server it is. Raises ConfigError for one that cannot stream changes to this user, with what to do."""
+    """Which server it is. Raises ConfigError for one that cannot stream changes to this user, with what to do.
+
+    Raises DatabaseUnavailableError for a standby: in a failover it may be promoted in a moment.
+    """
     version = int(connection.server_version)
     if version < OLDEST:
         raise ConfigError(
@@ -125,7 +132,7 @@ def check_server(connection: Any) -> Server:
         " pg_is_in_recovery() FROM pg_roles WHERE rolname = current_user",
     )
     if is_standby:
-        raise ConfigError("the server is a standby; name the primary server")
+        raise DatabaseUnavailableError("the server is a standby; name the primary server, or promote this one")
     if level != "logical":
         raise ConfigError(
             f"wal_level is {level}, and changes are captured with logical only: run "

@@ -137,9 +137,15 @@ def _input(
     if isinstance(entry, Table):
         name = entry.topic.name
         if name not in schemas:
+            advice = (
+                "its capture registers the columns at its start, and none with envelope='debezium': start the capture "
+                "first, with envelope='row'"
+                if entry.topic.captured
+                else "declare one with app.topic"
+            )
             raise DefinitionError(
                 f"{pipeline.where}: pipeline {pipeline.name} reads {name} as a table, but this topic has no schema; "
-                "declare one with app.topic"
+                f"{advice}"
             )
         is_small = sum(log.end(name).values()) <= BROADCAST_RECORDS_MAX
         options = {"checkpointLocation": place.checkpoint, "onDamaged": pipeline.on_damaged}

@@ -274,3 +274,25 @@ def test_a_damaged_batch_stops_the_view_behind_what_is_whole() -> None:
     assert offsets(step) == [0]
     with pytest.raises(ViewStoppedError, match=r"t/0:1-1 cannot be read: .*checksum"):
         reading.step(0)
+
+
+class ValuesOfAnAbsentRegistry:
+    """Encoded values whose schemas cannot be looked up the first ``fails`` times."""
+
+    fails = 1
+
+    def as_json(self, arrow_batch: Any) -> Any:
+        if self.fails:
+            self.fails -= 1
+            raise LogUnavailableError("the schemas cannot be read")
+        return arrow_batch
+
+
+def test_records_whose_schema_cannot_be_looked_up_come_with_the_next_step() -> None:
+    log = FakeLog({0: [batch(0, 3)]})
+    reading = feed(log).reading(cast(Any, ValuesOfAnAbsentRegistry()))
+    with pytest.raises(LogUnavailableError, match="schemas"):
+        reading.step(0)
+    log.partitions[0].append(batch(3))
+    steps = [reading.step(0), reading.step(0)]
+    assert [offsets(step) for step in steps if step is not None] == [[0, 1, 2], [3]]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.cluster.topics import set_topic_configs
 from mainstem.clock import SystemClock
 from mainstem.errors import (
+    AuthorizationError,
     DirectoryLockedError,
     HistoryRemovedError,
     PositionError,
@@ -23,11 +25,13 @@ from mainstem.errors import (
 )
 from mainstem.model import MIRROR_OF, Position, Record
 from mainstem.pipelines.kinds import SQL, KeyValue, Search
+from mainstem.pipelines.progress import PROGRESS_TOPIC
 from mainstem.pipelines.state import LOST_AFTER_MS, STATES_TOPIC, Failure, PipelineState, Status
 from mainstem.problems import problem_of
 from mainstem.schema.infer import schema_of
 from mainstem.schema.topic_schemas import register
 from mainstem.testing import EmbeddedBroker
+from mainstem.views.feed.end_samples import committed_ends
 from mainstem.views.host.host import ViewHost
 from mainstem.views.host.progress_follower import ProgressFollower
 from mainstem.views.host.view import HostedView
@@ -36,7 +40,7 @@ from mainstem.views.requests import SqlQuery
 from mainstem.views.status import BuiltFrom
 from tests.house.pages import ROOT, blocks_of, not_in_form
 from tests.support.eventually import eventually
-from tests.views.hosting import DDL, EVERY_KIND, GET, REQUESTS, Setting
+from tests.views.hosting import DDL, EVERY_KIND, GET, KINDS, REQUESTS, Setting
 
 
 def test_every_kind_of_view_answers_what_was_appended(mainstem_log: Log, tmp_path: Path) -> None:
@@ -156,10 +160,32 @@ def test_progress_that_is_not_read_yet_is_waited_for(
     monkeypatch.setattr(ProgressFollower, "take", take_late)
     at_least = None if options else source
     with setting.host() as host:
-        with pytest.raises(PositionTimeoutError, match=f"from which topics {out} derives"):
+        with pytest.raises(PositionTimeoutError, match=f"which topics {out} derives from"):
             host.query("derived", GET, ReadOptions(at_least, timeout_s=0.1, **options))
         may_read.set()
         assert host.query("derived", GET, ReadOptions(at_least, timeout_s=60, **options)).covers.covers(source)
+
+
+@pytest.mark.parametrize("right", ["describe", "read"])
+def test_a_host_that_may_not_read_the_progress_goes_on_without_it(
+    mainstem_log: Log, mainstem_topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, right: str
+) -> None:
+    def refused(*_: object) -> Position:
+        raise AuthorizationError(f"this user may not read {PROGRESS_TOPIC}")
+
+    def ends(client: WireClient, topics: Iterable[str]) -> Position:
+        return refused() if PROGRESS_TOPIC in topics else committed_ends(client, topics)
+
+    monkeypatch.setattr(ProgressFollower, "_follow", refused)
+    if right == "describe":
+        monkeypatch.setattr("mainstem.views.host.host.committed_ends", ends)
+    setting = Setting(mainstem_log, tmp_path)
+    mainstem_log.append(PROGRESS_TOPIC, b"{}", key=b"of no pipeline")
+    with setting.host() as host:
+        wanted = setting.append("1")
+        assert host.query("kv", GET, ReadOptions(max_lag_ms=0, timeout_s=60)).position.covers(wanted)
+        with pytest.raises(PositionError, match="not upstream"):
+            host.query("kv", GET, ReadOptions(at_least=mainstem_log.append(mainstem_topic, {}), timeout_s=60))
 
 
 def test_what_is_not_covered_in_time_is_a_time_out_with_both_positions(mainstem_log: Log, tmp_path: Path) -> None:
@@ -552,3 +578,17 @@ def test_the_status_is_plain_json(mainstem_log: Log, tmp_path: Path) -> None:
         document = status.to_json()
         assert (document["name"], document["kind"], document["position"]) == ("kv", "key-value", str(position))
         assert document["verified"]["equal"] is True
+
+
+def test_a_lake_that_is_not_open_yet_is_waited_for_and_not_called_missing(mainstem_log: Log, tmp_path: Path) -> None:
+    setting = Setting(mainstem_log, tmp_path)
+    setting.app.topic(late := f"{setting.topic}-late", DDL)
+    setting.app.view("archive", late, KINDS["lake"])
+    setting.app.view("late", late, KeyValue())
+    with setting.host() as host:
+        host.wait("archive", lambda status: status.state == "waiting")
+        with pytest.raises(UnavailableError, match=r"archive of topic .* is not open yet: try again"):
+            host.rebuild("late", "lake")
+        host.delete("archive")
+        with pytest.raises(ViewStoppedError, match="archive is deleted"):
+            host.rebuild("late", "lake")

@@ -8,12 +8,26 @@ from typing import Any, cast
 
 import pytest
 
-from mainstem.errors import StorageError, UnavailableError
+from mainstem.errors import (
+    IndexNotReadyError,
+    MainstemError,
+    PartitionOfflineError,
+    RemoteError,
+    StorageError,
+    UnavailableError,
+    ViewStoppedError,
+)
 from mainstem.model import Position
 from mainstem.views.host.runner import ViewRunner
 from mainstem.views.subscriptions.changes import Changes
+from tests.support.eventually import eventually
 
 WAIT_S = 120.0
+PASSING = (
+    PartitionOfflineError("t/0 cannot be read from offset 4: its store is away"),
+    RemoteError("t/0 has no leader", code=5, name="LEADER_NOT_AVAILABLE", retriable=True),
+    IndexNotReadyError("an index is being built"),
+)
 
 
 class PanicError(BaseException):
@@ -156,4 +170,52 @@ def test_a_version_is_handed_over_to_a_view_that_has_stopped(old: ScriptedVersio
     runner.halt("deleted", "")
     assert runner.adopt(cast(Any, new), lambda: None) is None
     assert runner.version is cast(Any, new)
+    runner.retire()
+
+
+@pytest.mark.parametrize("error", PASSING)
+def test_a_view_waits_while_an_error_may_pass_and_goes_on(old: ScriptedVersion, error: MainstemError) -> None:
+    old.fails = error
+    runner = runner_of(old)
+    runner.start()
+    eventually(lambda: runner.state == ("log unavailable", str(error)), "the view says why it waits", WAIT_S)
+    old.fails = None
+    eventually(lambda: runner.state == ("live", ""), "the view goes on", WAIT_S)
+    runner.retire()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ViewStoppedError("the topic was deleted"),
+        RemoteError("no right", code=87, name="INVALID_RECORD"),
+        StorageError("its disk is full"),
+    ],
+)
+def test_a_view_stops_on_an_error_that_does_not_pass(old: ScriptedVersion, error: MainstemError) -> None:
+    old.fails = error
+    runner = runner_of(old)
+    runner.start()
+    assert runner._thread is not None
+    runner._thread.join(WAIT_S)
+    assert runner.state == ("stopped", str(error))
+
+
+@pytest.mark.parametrize("error", PASSING)
+def test_a_successor_catches_up_after_an_error_that_passes(old: ScriptedVersion, error: MainstemError) -> None:
+    runner, successor, gone_on = runner_of(old), ScriptedVersion(10, error), threading.Event()
+
+    def pass_by() -> None:
+        assert successor.stepped.wait(WAIT_S)
+        eventually(lambda: runner.state[0] == "log unavailable", "the view waits", WAIT_S)
+        successor.position, successor.fails = old.position, None
+        gone_on.set()
+
+    runner.start()
+    assert old.stepped.wait(WAIT_S)
+    passing = threading.Thread(target=pass_by)
+    passing.start()
+    assert runner.adopt(cast(Any, successor), lambda: None) is cast(Any, old)
+    passing.join(WAIT_S)
+    assert (runner.version, gone_on.is_set()) == (cast(Any, successor), True)
     runner.retire()

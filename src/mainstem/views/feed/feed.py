@@ -108,6 +108,7 @@ class Feed:
         self._fetch_bytes = fetch_bytes
         self._losses = losses
         self._damaged: list[DamagedRecordsError] = []
+        self._read: FeedStep | None = None
         self._bookmark = bookmark
         self._clock = clock or SystemClock()
         self._is_first_reading = not bookmark.position
@@ -153,7 +154,18 @@ class Feed:
         return self._until is not None and not self._unread()
 
     def step(self, max_wait_ms: int) -> FeedStep | None:
-        """The next records, or None when none came in time and nothing moved. Raises as the module says."""
+        """The next records, or None when none came in time and nothing moved. Raises as the module says.
+
+        Records whose schema cannot be looked up now are kept for the next step.
+        """
+        self._read = read = self._read or self._next(max_wait_ms)
+        if read is None:
+            return None
+        step = replace(read, arrow_batch=self._for_store(read.arrow_batch))
+        self._read = None
+        return step
+
+    def _next(self, max_wait_ms: int) -> FeedStep | None:
         if self._clock.monotonic_s() - self._looked_s >= _LOOK_AT_TOPIC_S:
             self._look_at_topic()
         wanted = self._unread()
@@ -186,7 +198,7 @@ class Feed:
         offsets = sum(self._offsets[tp] - offset for tp, offset in before.items())
         decoded = _concat(arrow_batches, self._decoded_columns)
         traces = trace_headers(decoded, self._trace_names) if self._trace_names else ()
-        return FeedStep(self._for_store(decoded), bookmark, damaged, offsets, traces)
+        return FeedStep(decoded, bookmark, damaged, offsets, traces)
 
     def _for_store(self, decoded: pa.RecordBatch) -> pa.RecordBatch:
         read = decoded if self._values is None else self._values.as_json(decoded)

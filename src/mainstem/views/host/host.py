@@ -360,7 +360,7 @@ def _hop(pipeline: Pipeline) -> Hop:
 
 
 def _typed(captures: Iterable[CapturedTables]) -> frozenset[str]:
-    """The topics whose columns a capture registers when it has read its first row: not those of an envelope."""
+    """The topics whose columns a capture registers at its start: not those of an envelope."""
     typed = (captured for captured in captures if captured.settings.envelope == "row")
     return frozenset(topic.name for captured in typed for topic in captured.values())
 

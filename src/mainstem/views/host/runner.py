@@ -1,7 +1,8 @@
 """The thread of one view: open the current version, step it until it is stopped, swap it for a successor.
 
-A permanent error stops the view, and its state says why. The thread waits for a log or a store's server that cannot be
-reached, and for a topic or a schema that does not exist yet.
+A permanent error stops the view, and its state says why. The thread waits when an error may pass: when the log or a
+store's server cannot be reached, when a partition has no leader or cannot read its disk, and when a topic or a schema
+does not exist yet.
 
 A rebuilt version is handed over: ``adopt`` leaves it for the thread and waits for the ``Future`` in the ``_HandOver``.
 The thread takes it between two steps. It first lets it catch up with the position that readers have seen, so that they
@@ -27,7 +28,7 @@ from mainstem.views.status import State
 from mainstem.views.stores.store import StoreRewoundError, StoreUnavailableError
 from mainstem.views.subscriptions.changes import Changes
 from mainstem.views.subscriptions.subscriptions import Subscriptions
-from mainstem.views.versions.version import Version
+from mainstem.views.versions.version import SchemaFoundError, Version
 
 _LOG = logging.getLogger("mainstem.views")
 _STEP_WAIT_MS = 500
@@ -67,7 +68,7 @@ class ViewRunner:
         watchers: Subscriptions | None = None,
         on_position: Callable[[Position], None] = _ignore_position,
     ) -> None:
-        """``open_version`` opens the current version; NotYetError and LogUnavailableError let it be tried again.
+        """``open_version`` opens the current version; an error that may pass lets it be tried again.
 
         ``on_position`` is called with each position that readers can see from then on, in the view's thread.
         """
@@ -180,12 +181,14 @@ class ViewRunner:
                 self._on_position(self._version.position)
                 self._changes.notify()
             moved = self._version.step(_STEP_WAIT_MS, self._watchers.applied)
-        except StoreRewoundError as error:
+        except (StoreRewoundError, SchemaFoundError) as error:
             self._close_version()
             self._pause("waiting", str(error))
         except (NotYetError, StoreUnavailableError) as error:
             self._pause("waiting", str(error))
-        except LogUnavailableError as error:
+        except MainstemError as error:
+            if not _may_pass(error):
+                raise
             self._pause("log unavailable", str(error))
         else:
             self._failures = 0
@@ -204,10 +207,10 @@ class ViewRunner:
         if old is not None and hand_over.old_serves and old.topic_ids == version.topic_ids:
             try:
                 self._catch_up(version, old)
-            except (LogUnavailableError, StoreUnavailableError):
-                raise  # the next turn goes on with it
-            except BaseException as error:  # noqa: BLE001 - whatever it is, the old version is sound
-                self._refuse(hand_over, error)
+            except BaseException as error:
+                if _may_pass(error):
+                    raise  # the next turn goes on with it
+                self._refuse(hand_over, error)  # whatever it is, the old version is sound
                 return
         if self._stopping.is_set():
             return  # its position may be before the one that readers have seen: the old version stays
@@ -258,3 +261,8 @@ class ViewRunner:
         if state in ("stopped", "deleted"):
             self._watchers.wake_all()
         self._changes.notify()
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether the view goes on later without help. An append whose outcome is unknown is repeated: a dead letter."""
+    return isinstance(error, LogUnavailableError) or (isinstance(error, MainstemError) and error.retriable)

@@ -35,7 +35,7 @@ from mainstem.views.feed.feed import Feed, LossPolicy, end_of
 from mainstem.views.host.applied_line import AppliedLine
 from mainstem.views.host.dead_letter_topic import DeadLetterTopic
 from mainstem.views.host.runner import NotYetError, ViewRunner
-from mainstem.views.host.schemas import values_of_view
+from mainstem.views.host.schemas import TopicValues, values_of_view
 from mainstem.views.past.as_of import AsOf, position_at
 from mainstem.views.past.historical_stores import HistoricalStores
 from mainstem.views.past.past_build import PastBuilder
@@ -50,10 +50,12 @@ from mainstem.views.subscriptions.subscriptions import Subscriptions
 from mainstem.views.verification.diff import DiffAnswer, DiffRequest, changes_between
 from mainstem.views.verification.sampling import Sampler, Sampling, Subject
 from mainstem.views.verification.verify import Replay, by_account, compare
-from mainstem.views.versions.version import Version
+from mainstem.views.versions.version import SchemaFoundError, Version
 from mainstem.views.versions.versions import (
     Versions,
+    awaits_schema,
     check_definition,
+    end_wait_for_schema,
     note_origin,
     origin_of,
     past_path,
@@ -283,7 +285,10 @@ class HostedView:
         with self._maintaining():
             started_s = self._context.clock.monotonic_s()
             former = self._former()
-            path = self._versions.create(self.topic, definition := self._store_definition())
+            values = self._values()
+            definition = self._store_definition(values)
+            begins_empty = source in ("log", "left")
+            path = self._versions.create(self.topic, definition, awaits_schema=begins_empty and not values.is_final)
             version = None
             self._is_rebuilding = True
             try:
@@ -415,25 +420,56 @@ class HostedView:
     def _client(self) -> WireClient:
         return self._context.wire_client(self.name)
 
-    def _store_definition(self) -> StoreDefinition:
-        """Raises NotYetError while the topic's schema is not known."""
+    def _values(self) -> TopicValues:
+        """Raises NotYetError while the topic's schema is not known, and the view needs it."""
         is_derived = self.topic in self._context.derived
-        values = values_of_view(self.definition, self._context.log, is_derived=is_derived)
+        return values_of_view(self.definition, self._context.log, is_derived=is_derived)
+
+    def _store_definition(self, values: TopicValues) -> StoreDefinition:
         kind, on_damaged = self.definition.kind, self.definition.on_damaged
         return StoreDefinition(self.name, kind, values.schema, on_damaged, self.topic, values.key, values.encoded)
 
     def _open_current(self) -> Version:
-        definition = self._store_definition()
+        values = self._values()
+        definition = self._store_definition(values)
         path = self._versions.current()
+        if path is not None and values.is_final and awaits_schema(path):
+            return self._replace_empty(path, definition)
         if path is not None:
             check_definition(path, self.topic, definition)
             return self._open_as_shown(path, definition)
         with self._client() as client:
             if self.topic not in client.metadata([self.topic]):
                 raise NotYetError(f"for topic {self.topic}, which does not exist yet")
-        path = self._versions.create(self.topic, definition)
+        path = self._versions.create(self.topic, definition, awaits_schema=not values.is_final)
         self._versions.make_current(path)
         return self._open_as_shown(path, definition)
+
+    def _replace_empty(self, former: Path, definition: StoreDefinition) -> Version:
+        """Open a version with the topic's schema in place of one that was made without it and has no record."""
+        path = self._versions.create(self.topic, definition)
+        version = None
+        try:
+            version = self._open(path, definition)
+            self._make_current(path, version)
+        except BaseException:
+            if version is not None:
+                version.discard()
+            self._versions.remove(path)
+            raise
+        self._versions.remove(former)
+        return version
+
+    def _look_for_schema(self, path: Path, definition: StoreDefinition) -> None:
+        """Before a version without a schema gets its first record. Raises SchemaFoundError if there is a schema now.
+
+        Pipelines and captures register a schema before they write.
+        """
+        values = self._values()
+        wanted = self._store_definition(values)
+        if values.is_final and (wanted != definition or wanted.values is not None):
+            raise SchemaFoundError(f"the view is opened again: topic {self.topic} got a schema before its first record")
+        end_wait_for_schema(path)
 
     def _open_as_shown(self, path: Path, definition: StoreDefinition) -> Version:
         """Open a version that shall serve: no reader may see it further back than it has been."""
@@ -475,7 +511,10 @@ class HostedView:
         topic_ids = feed.bookmark.topic_ids
         builder = PastBuilder(self.topic, topic_ids, definition, snapshots, self._client, for_users=True)
         past = HistoricalStores(past_path(path), builder.build, self._context.clock)
-        return Version(path, definition, store, feed, self._send, snapshots, past)
+        version = Version(path, definition, store, feed, self._send, snapshots, past)
+        if awaits_schema(path):
+            version.before_first = partial(self._look_for_schema, path, definition)
+        return version
 
     def _send(self, version: Version, poisons: Sequence[Poison]) -> None:
         """Send dead letters, but for those that the serving version of the same topic id has sent already."""

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from mainstem.errors import DamagedRecordsError, LogUnavailableError, ViewStoppedError
+from mainstem.errors import DamagedRecordsError, LogUnavailableError, UnavailableError, ViewStoppedError
 from mainstem.model import Position
 from mainstem.tracing.spans import links_to, processing_many
 from mainstem.views.feed.feed import Feed, FeedStep
@@ -31,6 +31,12 @@ Applied: TypeAlias = "Callable[[pa.RecordBatch, Position], None]"
 
 def _ignore_applied(arrow_batch: pa.RecordBatch, position: Position) -> None:
     """The default: ignore what was applied."""
+
+
+class SchemaFoundError(UnavailableError):
+    """A version without a schema met its first record, and the topic has a schema now: open the view again."""
+
+    retriable = False  # not with this version
 
 
 class Version:
@@ -57,6 +63,8 @@ class Version:
         self.applies = 0
         """The number of batches that were applied, in ``apply_s`` seconds."""
         self.apply_s = 0.0
+        self.before_first: Callable[[], None] | None = None
+        """Called before the first records are applied; it may raise SchemaFoundError."""
         self.built_from = origin_of(path)
         """Where its records came from."""
         self._store = store
@@ -133,6 +141,9 @@ class Version:
         if step is None:
             return False
         self._pending = step
+        if self.before_first is not None and (step.arrow_batch.num_rows or step.damaged):
+            self.before_first()
+            self.before_first = None
         if step.damaged:
             self._send(self, [_letter(damage) for damage in step.damaged])
         started_s = time.perf_counter()

@@ -3,6 +3,7 @@
     DIRECTORY/current            the name of the version that serves
     DIRECTORY/v000003/definition.json   what it was built for
     DIRECTORY/v000003/built_from.json   where its records came from
+    DIRECTORY/v000003/awaits_schema     there while it has no schema and no record: a schema may come with the first one
     DIRECTORY/v000003/store/     the store's own files
     DIRECTORY/v000003/snapshots/   copies of them from the past (`views.stores.store_snapshots`)
     DIRECTORY/v000003/past/      past states that were asked for (`views.past.historical_stores`), while the view is
@@ -31,6 +32,7 @@ from mainstem.views.stores.store import StoreDefinition
 _CURRENT = "current"
 _DEFINITION = "definition.json"
 _ORIGIN = "built_from.json"
+_AWAITS_SCHEMA = "awaits_schema"
 _STORE = "store"
 _SNAPSHOTS = "snapshots"
 _PAST = "past"
@@ -56,8 +58,11 @@ class Versions:
             raise StorageError(f"{self._directory / _CURRENT} names {name!r}, which is not there: rebuild the view")
         return path
 
-    def create(self, topic: str, definition: StoreDefinition) -> Path:
-        """A new version, empty but for its definition. Any thread may ask: each gets a version of its own."""
+    def create(self, topic: str, definition: StoreDefinition, *, awaits_schema: bool = False) -> Path:
+        """A new version, empty but for its definition. Any thread may ask: each gets a version of its own.
+
+        ``awaits_schema``: the topic has no schema yet, and the version has no record.
+        """
         numbers = [int(path.name[1:]) for path in self._directory.glob("v[0-9]*")]
         self._directory.mkdir(parents=True, exist_ok=True)
         for number in itertools.count(max(numbers, default=0) + 1):
@@ -66,6 +71,8 @@ class Versions:
                 path.mkdir()
                 break
         replace_file(LOCAL_FILES, path / _DEFINITION, json.dumps(_document(topic, definition), indent=1).encode())
+        if awaits_schema:
+            replace_file(LOCAL_FILES, path / _AWAITS_SCHEMA, b"")
         return path
 
     def make_current(self, path: Path) -> None:
@@ -114,6 +121,16 @@ def store_path(version: Path) -> Path:
 def note_origin(version: Path, origin: BuiltFrom) -> None:
     """Write down where the records of a version come from, before it has any."""
     replace_file(LOCAL_FILES, version / _ORIGIN, json.dumps(origin.to_json()).encode())
+
+
+def awaits_schema(version: Path) -> bool:
+    """Whether a version was made without a schema and has no record: it may be replaced by one with the schema."""
+    return (version / _AWAITS_SCHEMA).exists()
+
+
+def end_wait_for_schema(version: Path) -> None:
+    """Write down, durably, that a version gets records now. Raises StorageError."""
+    remove_file(version / _AWAITS_SCHEMA)
 
 
 def origin_of(version: Path) -> BuiltFrom:

@@ -82,7 +82,7 @@ def test_the_time_goes_on_with_a_quiet_log_and_stops_with_one_that_writes_no_che
             clock.advance(pause_s)
             backup.round()
             assert status.held_until_ms == last_ms
-        assert "orders/0 has records that the log's checkpoint has not named since" in status.last_error
+        assert "orders/0 has records that are not in the log's checkpoint" in status.last_error
         assert [line.removeprefix("backup: ") for line in lines] == [status.last_error], "it is said once"
         checkpoint(node, clock)
         clock.advance(5)
@@ -118,6 +118,24 @@ def test_a_log_that_is_written_all_the_time_is_held_up_to_the_checkpoint_before(
         before_ms = written_on()
         written_on()
         assert backup._status.held_until_ms == before_ms
+
+
+def test_a_checkpoint_of_before_the_clock_was_set_back_is_no_time_to_come(
+    node: NodeLog, clock: ManualClock, tmp_path: Path
+) -> None:
+    with backup_of(tmp_path / "data", str(tmp_path / "copies"), clock) as backup:
+        append(node)
+        checkpoint(node, clock)
+        append(node)
+        backup.round()
+        clock.set_time_ms(clock.time_ms() - _HOUR_S * 1000)
+        backup.round()
+        for _ in range(2):
+            checkpoint(node, clock)
+            clock.advance(1)
+            append(node)
+            backup.round()
+        assert (backup._status.held_until_ms or 0) <= clock.time_ms()
 
 
 def test_a_partition_that_the_log_has_not_opened_since_it_was_killed_holds_the_time_back(
@@ -167,6 +185,7 @@ def test_a_backup_that_starts_beside_a_log_without_checkpoints_does_not_say_that
             assert backup._status.held_until_ms is None
             clock.advance(_HOUR_S)
         assert "orders/0 has records" in backup._status.last_error
+        assert "mainstem_backup_held_until_seconds 0.0\n" in backup._status.text()
 
 
 def test_each_kind_of_growth_is_seen(

@@ -97,6 +97,25 @@ def test_a_source_that_is_recreated_while_the_mirror_runs(source: LogProcess, ta
     assert len(writing.read(target.bootstrap, "recreated-later")) == 3
 
 
+def test_a_copy_that_is_deleted_at_the_target_is_not_made_again(source: LogProcess, target: LogProcess) -> None:
+    writing.produce(source.bootstrap, "deleted-there", 3)
+    with Link(WireClient(source.bootstrap), WireClient(target.bootstrap), "deleted-there") as link:
+        mirror = Mirror(link, MirrorOptions(topics_every_s=600, groups_every_s=600), lambda _: None)
+        try:
+            mirror.begin()
+            eventually(lambda: mirror.round() or mirror.state().copied_bytes, "the copy is there")
+            with WireClient(target.bootstrap) as client:
+                delete_topic(client, "deleted-there")
+            writing.produce(source.bootstrap, "deleted-there", 9, begin=100)  # an append meets it
+            eventually(lambda: mirror.round() or mirror.state().set_aside, "the topic is set aside")
+            mirror._due_s["topics"] = 0.0  # and another look at the topics
+            mirror.round()
+            assert "was deleted at" in mirror.state().set_aside["deleted-there"]
+            assert "deleted-there" not in link.target_topics()
+        finally:
+            mirror.close()
+
+
 @pytest.mark.parametrize("wrong", ["source", "target"])
 def test_an_address_where_no_log_is(
     source: LogProcess, commands: Commands, wrong: str, monkeypatch: pytest.MonkeyPatch

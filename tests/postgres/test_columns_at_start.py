@@ -8,7 +8,7 @@ from mainstem.postgres.connector import Connector
 from mainstem.postgres.process import tell
 from mainstem.schema.topic_schemas import SCHEMAS_TOPIC, RegisteredSchema, lookup
 from mainstem.schema.types import ENCODINGS
-from tests.postgres.conftest import TIMEOUT_S, Shop
+from tests.postgres.conftest import TIMEOUT_S, RunningConnector, Shop
 
 PRODUCTS = "CREATE TABLE products (sku text PRIMARY KEY, price numeric(10,2), sizes int[])"
 DDL = "sku STRING NOT NULL, price DECIMAL(10,2), sizes ARRAY<INT>"
@@ -63,9 +63,19 @@ def test_a_capture_of_an_older_version_gets_the_columns_that_it_lacks(shop: Shop
     with shop.capture("products") as capture:
         capture.caught_up(shop.database)
     shop.log.append(SCHEMAS_TOPIC, None, key=f"{shop.name}.products")
+    with RunningConnector(shop, shop.settings("products")) as connector:
+        assert connector.is_ready.wait(TIMEOUT_S)
+        assert registered(shop).schema.ddl_text() == DDL
+
+
+def test_a_table_that_was_recreated_empty_has_its_new_columns(shop: Shop) -> None:
+    shop.execute(PRODUCTS)
+    with shop.capture("products") as capture:
+        capture.caught_up(shop.database)
+    shop.execute("DROP TABLE products; CREATE TABLE products (sku text PRIMARY KEY, size int)")
     with shop.capture("products") as capture:
         assert capture.ready.wait(TIMEOUT_S)
-        assert registered(shop).schema.ddl_text() == DDL
+        assert registered(shop).schema.ddl_text() == "sku STRING NOT NULL, size INT"
 
 
 def test_changes_that_waited_come_with_the_columns_that_they_had(shop: Shop) -> None:

@@ -48,5 +48,5 @@ def test_a_captured_table_without_a_schema_names_its_capture(
     world: Flights, postgres_database: PostgresDatabase
 ) -> None:
     declare(world, postgres_database)
-    with pytest.raises(DefinitionError, match="this topic has no schema; its capture registers the columns"):
+    with pytest.raises(DefinitionError, match="no schema; start its capture first, which registers the columns"):
         world.run_once()

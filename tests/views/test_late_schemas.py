@@ -136,3 +136,13 @@ def test_a_sink_makes_its_table_when_the_schema_or_the_first_record_is_there(lat
         made = [column[1] for column in database.execute("PRAGMA table_info(flights)")]
         assert made == ["_key", *(("origin", "dest", "miles") if has_schema else ("value",))]
         assert database.execute("SELECT count(*) FROM flights").fetchall() == [(1,)]
+
+
+def test_a_sink_whose_topic_was_deleted_is_stopped_as_any_view(late: Late) -> None:
+    late.app.sink(late.topic, ms.SQLite(late.directory / "sink.db", table="flights"))
+    end = late.log.append(late.topic, FLIGHT, key="1")
+    with late.host() as host:
+        host.wait("flights", lambda status: status.position.covers(end), 60)
+    late.log.delete_topic(late.topic)
+    with late.host() as host:
+        assert "was deleted" in host.wait("flights", lambda status: status.state == "stopped", 60).detail

@@ -206,10 +206,12 @@ def test_a_successor_catches_up_after_an_error_that_passes(old: ScriptedVersion,
     runner, successor, gone_on = runner_of(old), ScriptedVersion(10, error), threading.Event()
 
     def pass_by() -> None:
-        assert successor.stepped.wait(WAIT_S)
-        eventually(lambda: runner.state[0] == "log unavailable", "the view waits", WAIT_S)
-        successor.position, successor.fails = old.position, None
-        gone_on.set()
+        try:
+            assert successor.stepped.wait(WAIT_S)
+            eventually(lambda: runner.state[0] == "log unavailable", "the view waits", WAIT_S)
+            gone_on.set()
+        finally:  # the runner waits for it
+            successor.position, successor.fails = old.position, None
 
     runner.start()
     assert old.stepped.wait(WAIT_S)

@@ -194,9 +194,9 @@ class Backup:
         if self._directory.moment().checkpoint.partitions.get(partition) != behind.line:
             return ""  # the round took long
         return (
-            f"{partition} has records that the log's checkpoint has not named since {utc_time(behind.seen_ms)}, so the "
-            "backup lacks them. The log cannot write its checkpoint or this partition (its output says why), or the "
-            "log was killed and this partition was not used since. In the second case read one record of it"
+            f"{partition} has records that are not in the log's checkpoint, at least since {utc_time(behind.seen_ms)}, "
+            "so the backup lacks them. Either the log cannot write its checkpoint or this partition: its output says "
+            "why. Or the log was killed, and this partition was not used since: then read one record of it"
         )
 
     def _claimed(self) -> BackupRounds:

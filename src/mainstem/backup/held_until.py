@@ -7,8 +7,8 @@ records the backup has all up to the last time at which that is known:
 * when its line in the checkpoint has changed, the time of the checkpoint before. The file is written last, maybe long
   after its lines were noted; but a checkpoint is noted when the one before has been written.
 
-A line that does not change holds the time back: the log cannot write its checkpoint, or it was killed, and has not
-opened the partition since because it was not used.
+A line that does not change holds the time back. Then the log cannot write its checkpoint; or it was killed, and has not
+opened this unused partition since.
 """
 
 from __future__ import annotations
@@ -79,8 +79,9 @@ class HeldUntil:
             return Behind(topic_partition, line, now_ms, self._looked_ms)
         if before.line == line:
             return before
-        written_ms = self._written_ms[0]
-        held_ms = before.held_ms if written_ms is None else max(written_ms, before.held_ms or 0)
+        written_ms, held_ms = self._written_ms[0], before.held_ms
+        if written_ms is not None and written_ms <= now_ms:  # else the clock was set back since
+            held_ms = max(written_ms, held_ms or 0)
         return Behind(topic_partition, line, now_ms, held_ms)
 
 

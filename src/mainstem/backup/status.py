@@ -37,13 +37,15 @@ class BackupStatus:
         self.left_out: list[str] = []
         self.last_error = ""
         self._failed_ms = 0
+        self._is_unknown = False
 
     def held(self, until_ms: int | None, point: int, left_out: Sequence[str] = (), behind: str = "") -> None:
         """All that was durable at this time is in the store, but for partitions that were left out, for these reasons.
 
-        While there are any, the time stays, and where it is not known. ``behind`` says why the time is an old one.
+        The time stays while there are any, and while it is not known. ``behind`` says why the time is an old one.
         """
         self.left_out = list(left_out)
+        self._is_unknown = bool(behind) and self.held_until_ms is None and until_ms is None
         if until_ms is not None and not left_out:
             self.held_until_ms = until_ms
         self.point = point
@@ -67,11 +69,13 @@ class BackupStatus:
 
     def text(self) -> str:
         """In Prometheus' text format."""
-        held_ms = self._started_ms if self.held_until_ms is None else self.held_until_ms
+        since_ms = 0 if self._is_unknown else self._started_ms
+        held_ms = since_ms if self.held_until_ms is None else self.held_until_ms
         error = [({"error": self.last_error}, self._failed_ms / 1000)] if self.last_error else []
         found = gauge(
             "mainstem_backup_held_until_seconds",
-            "The time up to which the backup has all that was durable; before the first point, when it started",
+            "The time up to which the backup has all that was durable; until that is known, when it started; 0 after a "
+            "minute in which it has lacked records",
             [({}, held_ms / 1000)],
         )
         found += gauge("mainstem_backup_point", "The number of the newest point of the backup", [({}, self.point)])

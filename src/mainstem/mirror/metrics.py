@@ -52,7 +52,7 @@ def metrics_text(report: MirrorReport, started_ms: int, now_ms: int) -> str:
         + gauge("mainstem_mirror_partitions", "Partitions that are copied", [({}, report.partitions)])
         + gauge(
             "mainstem_mirror_topics_set_aside",
-            "Topics that are not copied: the target's differ, or rights are missing",
+            "Topics that are not copied, because the target's topic differs or a right is missing",
             [({}, len(report.set_aside))],
         )
     )

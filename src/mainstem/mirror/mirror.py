@@ -1,9 +1,9 @@
 """The mirror: follows the topics of the source, copies their batches, carries groups over, and reports how far it is.
 
 What fails once is tried again, for ever, and is said once. A topic that cannot be copied is set aside with the reason;
-the others go on. A topic whose rights are missing, or that is not there, is tried again at each look at the topics. At
-the start a topic that cannot be copied ends the mirror, so that a mistake is seen. Owned by one thread; ``stop`` may be
-called from any.
+the others go on. A topic for which the mirror lacks rights, or that is not there, is tried again at each look at the
+topics. At the start a topic that cannot be copied ends the mirror, so that a mistake is seen. Owned by one thread;
+``stop`` may be called from any.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from mainstem.errors import (
     AuthorizationError,
     InputError,
     MainstemError,
+    MirrorRefusedError,
     RemoteError,
     UnavailableError,
     UnknownTopicError,
@@ -128,7 +129,9 @@ class Mirror:
             self._follow_topics()
             return
         for tp, error in copied.refused.items():
-            self._put_aside(tp.topic, error)
+            is_gone = isinstance(error, UnknownTopicError)  # someone deleted the copy: it stays so
+            why = f"topic {tp.topic!r} was deleted at {self._link.target.bootstrap}"
+            self._put_aside(tp.topic, MirrorRefusedError(why) if is_gone else error)
         self._copied_bytes += copied.size
         failures = [each.failure for each in self._copying.partitions.values() if each.failure is not None]
         if failures:
@@ -199,6 +202,9 @@ class Mirror:
                 continue
             if self._set_aside.pop(name, None) is not None:
                 self._note(f"topic {name} is copied now")
+        self._set_aside = {
+            name: error for name, error in self._set_aside.items() if name in topics or not isinstance(error, _MAY_PASS)
+        }
         for name in known.difference(topics):
             self._copying.drop(name)
             self._note(f"topic {name} was deleted at the source; its copy stays at the target")

@@ -25,6 +25,7 @@ from mainstem.postgres.capture import Capture, CaptureCounts
 from mainstem.postgres.captured_state import read_state
 from mainstem.postgres.server.catalog import LoginRefusedError, connect
 from mainstem.postgres.server.slot import SlotState, find_slot
+from mainstem.schema.topic_schemas import lookup_all
 
 _PAUSE_MIN_S: Final = 1.0
 _PAUSE_MAX_S: Final = 10.0
@@ -93,8 +94,12 @@ class Connector:
                 publisher.join()
 
     def _began_before(self) -> bool:
-        state = read_state(self._log, self._settings.name)
-        return state.lsn > 0 and all(str(name) in state.tables for name in self._settings.tables)
+        settings, state = self._settings, read_state(self._log, self._settings.name)
+        if state.lsn <= 0 or any(str(name) not in state.tables for name in settings.tables):
+            return False
+        # An older release registered a table's columns with its first row.
+        schemas = lookup_all(self._log) if settings.envelope == "row" else None
+        return schemas is None or all(settings.topic_of(name) in schemas for name in settings.tables)
 
     def _run(self, ready: _Once) -> None:
         pause_s = _PAUSE_MIN_S

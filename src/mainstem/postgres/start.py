@@ -6,7 +6,7 @@ stream looks it up as it was at each change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +32,7 @@ from mainstem.postgres.server.catalog import (
 from mainstem.postgres.server.slot import check_slot, drop_slot, find_slot, make_slot, publish
 from mainstem.postgres.topic_values import KeyIndexes
 from mainstem.postgres.transaction_writer import TransactionWriter
-from mainstem.schema.topic_schemas import SCHEMAS_TOPIC, SYSTEM_TOPIC_CONFIGS, lookup
+from mainstem.schema.topic_schemas import SCHEMAS_TOPIC, SYSTEM_TOPIC_CONFIGS, lookup_all
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
@@ -91,7 +91,7 @@ class CaptureStart:
         self, state: CapturedState, server: Server, tables: Mapping[TableName, SourceTable], *, again: bool
     ) -> tuple[CapturedState, int]:
         states = {str(name): self._new_table(table, state, again=again) for name, table in tables.items()}
-        self._register_columns(tables, is_new_slot=True)
+        self._register_columns(tables, new=set(tables))
         drop_slot(self._connection, self._settings.slot)
         publish(self._connection, self._settings.slot, self._settings.tables)
         lsn = make_slot(self._connection, self._settings.slot)
@@ -108,6 +108,7 @@ class CaptureStart:
             )
         check_slot(find_slot(self._connection, settings.slot), settings.slot, state.lsn, server.database)
         states: dict[str, TableState] = {}
+        new: set[TableName] = set()
         for name, table in tables.items():
             known = state.tables.get(str(name))
             if known is not None and known.key != table.key:
@@ -115,24 +116,28 @@ class CaptureStart:
                     f"the key of table {name} was ({', '.join(known.key)}) and is ({', '.join(table.key)}) now: take a"
                     " new snapshot with --snapshot again"
                 )
-            is_same = known is not None and known.oid == table.oid  # else it was dropped and recreated
-            states[str(name)] = known if is_same and known else self._new_table(table, state, again=known is not None)
-        self._register_columns(tables, is_new_slot=False)
+            if known is not None and known.oid == table.oid:
+                states[str(name)] = known
+            else:  # it was added, or dropped and recreated
+                new.add(name)
+                states[str(name)] = self._new_table(table, state, again=known is not None)
+        self._register_columns(tables, new=new)
         publish(self._connection, settings.slot, settings.tables)
         return replace(state, tables=states)
 
-    def _register_columns(self, tables: Mapping[TableName, SourceTable], *, is_new_slot: bool) -> None:
+    def _register_columns(self, tables: Mapping[TableName, SourceTable], *, new: Set[TableName]) -> None:
         """Make the columns of tables the schemas of their topics: an empty table has no first row that would do it.
 
-        An older slot may have changes from before the columns were altered. So a schema that is there stays, and the
-        stream registers the later columns in their order.
+        The slot may have changes of a table from before its columns were altered. So its schema stays if it has one,
+        but for tables that are ``new``, and the stream registers the later columns in their order.
         """
-        settings, types = self._settings, Types(self._connection)
+        settings = self._settings
         if settings.envelope != "row":
             return
+        types, schemas = Types(self._connection), lookup_all(self._log)
         for name, table in tables.items():
             topic = settings.topic_of(name)
-            if is_new_slot or lookup(self._log, topic) is None:
+            if name in new or topic not in schemas:
                 encoder = RowEncoder.of_table(table, types)
                 columns = encoder.schema if settings.encoding is None else encoded_schema(encoder.schema)
                 register_topic(self._log, topic, columns, encoder.key, settings.encoding)

@@ -5,8 +5,9 @@ most once in ``_READ_AGAIN_S``. While one thread reads, others go on with the ke
 key waits. When a document cannot be read, the keys stay, and a warning is logged. Documents are bounded: their bytes,
 their keys, and the time to fetch them. Redirects are not followed.
 
-A token is refused only when its key is not in a document that was read since. Else the connection is closed: clients
-take a refusal as final, and connect again after a close.
+A token is refused when its key is not in the last document, which was read at most ``_READ_AGAIN_S`` ago. If that
+document could not be read, the connection is closed instead: clients take a refusal as final, and connect again after a
+close.
 
 The threads that check tokens are few. So while there are keys, all waits for one read end ``_WAIT_S`` after it began:
 tokens with unknown keys cannot hold up the others when the issuer is slow. Concurrency: safe from these threads; never

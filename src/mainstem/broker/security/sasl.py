@@ -107,7 +107,8 @@ class Authentication:
     async def prove(self, token: bytes) -> SaslProgress:
         """Process SaslAuthenticate: the client's next token.
 
-        Raises AuthenticationError, after the delay for failures: then the connection must be closed.
+        Raises AuthenticationError, after the delay for failures, and FrameError when a token cannot be judged now: then
+        the connection must be closed.
         """
         try:
             if self.state is not SaslState.PROVING:

@@ -138,8 +138,8 @@ def _input(
         name = entry.topic.name
         if name not in schemas:
             advice = (
-                "its capture registers the columns at its start, and none with envelope='debezium': start the capture "
-                "first, with envelope='row'"
+                "start its capture first, which registers the columns; a capture with envelope='debezium' registers "
+                "none, so use envelope='row'"
                 if entry.topic.captured
                 else "declare one with app.topic"
             )

@@ -139,6 +139,12 @@ class Feed:
         return self._bookmark
 
     @property
+    def kept_offsets(self) -> int:
+        """How many offsets are kept for the next step, because their schemas could not be looked up."""
+        read = self._read
+        return 0 if read is None else read.offsets
+
+    @property
     def end(self) -> Position:
         """The end of committed records, as last known."""
         return Position(self._ends)

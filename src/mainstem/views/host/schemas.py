@@ -35,14 +35,18 @@ class TopicValues(NamedTuple):
     is_final: bool
 
 
-def values_of_view(view: View, log: Log, *, is_derived: bool) -> TopicValues:
-    """Look up what a view's topic holds. Raises NotYetError, DefinitionError, SchemaError."""
+def values_of_view(view: View, log: Log, *, is_derived: bool, is_new: bool) -> TopicValues:
+    """Look up what a view's topic holds; ``is_new``: the view has no store yet.
+
+    Raises NotYetError, DefinitionError, SchemaError.
+    """
     topic = view.topic
     schema, key, encoding, key_encoding = None, topic.key, topic.encoding, topic.key_encoding
     if topic.schema is not None:
         schema = schema_of(topic.schema)
     else:
-        is_empty = isinstance(view.kind, SinkKind) and _is_empty(log, topic.name)  # before the look at the schema
+        # Before the look at the schema.
+        is_empty = is_new and isinstance(view.kind, SinkKind) and _is_empty(log, topic.name)
         registered = lookup(log, topic.name)
         if registered is None and is_empty:
             raise NotYetError(f"for the schema of topic {topic.name}, or its first record")

@@ -422,8 +422,8 @@ class HostedView:
 
     def _values(self) -> TopicValues:
         """Raises NotYetError while the topic's schema is not known, and the view needs it."""
-        is_derived = self.topic in self._context.derived
-        return values_of_view(self.definition, self._context.log, is_derived=is_derived)
+        is_derived, is_new = self.topic in self._context.derived, self._versions.is_empty
+        return values_of_view(self.definition, self._context.log, is_derived=is_derived, is_new=is_new)
 
     def _store_definition(self, values: TopicValues) -> StoreDefinition:
         kind, on_damaged = self.definition.kind, self.definition.on_damaged

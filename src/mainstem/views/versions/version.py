@@ -99,7 +99,7 @@ class Version:
     def lag(self) -> int:
         """The number of offsets between the store and the log's end, as last known."""
         pending = self._pending
-        return self._feed.lag + (0 if pending is None else pending.offsets)
+        return self._feed.lag + self._feed.kept_offsets + (0 if pending is None else pending.offsets)
 
     @property
     def location(self) -> str | None:

@@ -58,6 +58,11 @@ class Versions:
             raise StorageError(f"{self._directory / _CURRENT} names {name!r}, which is not there: rebuild the view")
         return path
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no version has served yet."""
+        return not (self._directory / _CURRENT).exists()
+
     def create(self, topic: str, definition: StoreDefinition, *, awaits_schema: bool = False) -> Path:
         """A new version, empty but for its definition. Any thread may ask: each gets a version of its own.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -78,42 +79,42 @@ def test_a_source_that_was_recreated(source: LogProcess, target: LogProcess) -> 
     assert len(writing.read(target.bootstrap, "recreated")) == 10
 
 
-def test_a_source_that_is_recreated_while_the_mirror_runs(source: LogProcess, target: LogProcess) -> None:
-    """Its records never get into the copy, also before the next look at the topics."""
-    writing.produce(source.bootstrap, "recreated-later", 3)
-    with Link(WireClient(source.bootstrap), WireClient(target.bootstrap), "recreated-later") as link:
+@contextmanager
+def copied(source: LogProcess, target: LogProcess, topic: str) -> Iterator[tuple[Link, Mirror]]:
+    """A mirror that has copied three records of a topic, and looks at the topics in ten minutes again."""
+    writing.produce(source.bootstrap, topic, 3)
+    with Link(WireClient(source.bootstrap), WireClient(target.bootstrap), topic) as link:
         mirror = Mirror(link, MirrorOptions(topics_every_s=600, groups_every_s=600), lambda _: None)
         try:
             mirror.begin()
             eventually(lambda: mirror.round() or mirror.state().copied_bytes, "the copy is there")
-            with WireClient(source.bootstrap) as client:
-                delete_topic(client, "recreated-later")
-                create_topic(client, "recreated-later", partitions=1)
-            writing.produce(source.bootstrap, "recreated-later", 9, begin=100)
-            eventually(lambda: mirror.round() or mirror.state().set_aside, "the topic is set aside")
-            assert "was deleted and recreated at" in mirror.state().set_aside["recreated-later"]
+            yield link, mirror
         finally:
             mirror.close()
+
+
+def test_a_source_that_is_recreated_while_the_mirror_runs(source: LogProcess, target: LogProcess) -> None:
+    """Its records never get into the copy, also before the next look at the topics."""
+    with copied(source, target, "recreated-later") as (_, mirror):
+        with WireClient(source.bootstrap) as client:
+            delete_topic(client, "recreated-later")
+            create_topic(client, "recreated-later", partitions=1)
+        writing.produce(source.bootstrap, "recreated-later", 9, begin=100)
+        eventually(lambda: mirror.round() or mirror.state().set_aside, "the topic is set aside")
+        assert "was deleted and recreated at" in mirror.state().set_aside["recreated-later"]
     assert len(writing.read(target.bootstrap, "recreated-later")) == 3
 
 
 def test_a_copy_that_is_deleted_at_the_target_is_not_made_again(source: LogProcess, target: LogProcess) -> None:
-    writing.produce(source.bootstrap, "deleted-there", 3)
-    with Link(WireClient(source.bootstrap), WireClient(target.bootstrap), "deleted-there") as link:
-        mirror = Mirror(link, MirrorOptions(topics_every_s=600, groups_every_s=600), lambda _: None)
-        try:
-            mirror.begin()
-            eventually(lambda: mirror.round() or mirror.state().copied_bytes, "the copy is there")
-            with WireClient(target.bootstrap) as client:
-                delete_topic(client, "deleted-there")
-            writing.produce(source.bootstrap, "deleted-there", 9, begin=100)  # an append meets it
-            eventually(lambda: mirror.round() or mirror.state().set_aside, "the topic is set aside")
-            mirror._due_s["topics"] = 0.0  # and another look at the topics
-            mirror.round()
-            assert "was deleted at" in mirror.state().set_aside["deleted-there"]
-            assert "deleted-there" not in link.target_topics()
-        finally:
-            mirror.close()
+    with copied(source, target, "deleted-there") as (link, mirror):
+        with WireClient(target.bootstrap) as client:
+            delete_topic(client, "deleted-there")
+        writing.produce(source.bootstrap, "deleted-there", 9, begin=100)  # an append meets it
+        eventually(lambda: mirror.round() or mirror.state().set_aside, "the topic is set aside")
+        mirror._due_s["topics"] = 0.0  # and another look at the topics
+        mirror.round()
+        assert "was deleted at" in mirror.state().set_aside["deleted-there"]
+        assert "deleted-there" not in link.target_topics()
 
 
 @pytest.mark.parametrize("wrong", ["source", "target"])

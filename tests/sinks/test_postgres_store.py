@@ -212,9 +212,8 @@ def test_a_deadlock_with_a_transaction_of_the_users_is_repeated(
         apply(store, [order(1), order(2)])
         assert store._session is not None
         with store._session.cursor() as cursor:
-            cursor.execute(
-                "SET deadlock_timeout = '5s'"
-            )  # it is looked for once, which must not be before the users wait
+            # PostgreSQL looks for a deadlock once, after this time: the users must wait by then.
+            cursor.execute("SET deadlock_timeout = '5s'")
         store._session.commit()
         users = postgres_database.connect()
         users.autocommit = False

@@ -2,7 +2,7 @@
 
 * ``process``: the backup's process; ``continuous``: its loop
 * ``backup_round``: one point in time: what is new in the data directory goes into the store
-* ``held_until``: up to when the backup has all
+* ``held_until``: the time up to which the backup has every durable record
 * ``source``: reads the data directory of a running or stopped log
 * ``remote_files``: segments that are in the store alone, and the files beside them that say where
 * ``pieces``: stretches of files on their way into objects

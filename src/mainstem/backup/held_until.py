@@ -1,14 +1,15 @@
-"""Up to when a backup has all that was durable: never later than is true, and up to now for a quiet log.
+"""The time up to which a backup has every durable record. It is never too late; for a quiet log it is now.
 
-A round takes what the log's checkpoint says. Records that came later are in longer files. For a partition with such
-records the backup has all up to the last time at which that is known:
+A round copies the records that the log's checkpoint names. Later records make the segment files longer. For a partition
+with such records, the time is the later one of these:
 
-* the last look that found no longer file;
-* when its line in the checkpoint has changed, the time of the checkpoint before. The file is written last, maybe long
-  after its lines were noted; but a checkpoint is noted when the one before has been written.
+* the last look at the files that found none;
+* the time of the previous checkpoint, once the partition's line in the checkpoint has changed. The time of the newest
+  one may be too late: the log notes the lines first, and writes the file at the end. But it notes the lines of a
+  checkpoint only after it has written the previous one.
 
-A line that does not change holds the time back. Then the log cannot write its checkpoint; or it was killed, and has not
-opened this unused partition since.
+While a partition's line does not change, the time stays. There are two reasons: the log cannot write its checkpoint, or
+it was killed and has not opened the partition since.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ when that time is older than this."""
 class Behind(NamedTuple):
     """A partition with records that the backup lacks.
 
-    ``line``: what the checkpoint says of it, the same since a look at ``seen_ms``. ``held_ms``: up to when the backup
-    has all of it; None when no look has found out.
+    ``line``: its line in the checkpoint, unchanged since the look at ``seen_ms``. ``held_ms``: the time up to which the
+    backup has all of it; None if that is not known.
     """
 
     topic_partition: TopicPartition
@@ -55,9 +56,9 @@ class HeldUntil:
     def look(
         self, moment: Moment, ends: Mapping[TopicPartition, PartitionEnd], now_ms: int
     ) -> tuple[int | None, Behind | None]:
-        """After a round that took ``moment``: up to when the backup has all, and the partition that it lacks longest.
+        """After a round that took ``moment``: the time, and the partition that has been behind for longest.
 
-        ``now_ms`` is a time before this look. The time is None when it is not known. Raises StorageError.
+        ``now_ms`` is taken before this look. The time is None if it is not known. Raises StorageError.
         """
         if self._looked_ms is not None and now_ms < self._looked_ms:  # the clock was set back
             self._behind, self._looked_ms, self._written_ms = {}, None, (None, None)
@@ -86,13 +87,13 @@ class HeldUntil:
 
 
 class PointCoverage:
-    """Whether a point has all that the log has written into one data directory, by the ends of its files.
+    """Finds the partitions with records after the backup's newest point, from the sizes of the segment files.
 
-    A log without news writes no checkpoint, and neither does a log whose disk refuses it: the age of the checkpoint
-    does not tell these two apart. But every record is in a segment's file before it is acknowledged. So if no file is
-    longer than the point says, and there is no newer segment, the point has all.
+    The age of the log's checkpoint does not show them: neither a quiet log nor one with a full disk writes any. But
+    the log writes each record to a segment file before it acknowledges the record. So the point is complete if no
+    segment file is longer than the point says, and no newer segment exists.
 
-    A look costs the state of each partition's directory and of one file. Names are read again when they have changed.
+    A look takes two ``stat`` calls a partition. It lists the names in a directory again only when they have changed.
     """
 
     def __init__(self, directory: DataDirectory) -> None:

@@ -54,7 +54,7 @@ class TopicFollower(ABC):
     def wait_for(self, position: Position, timeout_s: float) -> bool:
         """Wait until all records before ``position`` were taken; whether that was in time. From any thread.
 
-        True, too, where this client may not read the topic: there is nothing to wait for.
+        Also True if this client may not read the topic: waiting would not help.
         """
         with self._moved:
             return self._moved.wait_for(lambda: self._is_refused or self._position.covers(position), timeout_s)

@@ -213,7 +213,7 @@ class TokenFile:
         self._looked_s = float("-inf")
 
     def find(self, text: str) -> Token | None:
-        """Whose token this is. A comparison takes the same time for every text, whether it is one or not."""
+        """The token with this text, or None. A comparison takes the same time for every text."""
         digest, now_s = digest_of(text), self._clock.monotonic_s()
         if now_s - self._looked_s >= _LOOK_EVERY_S:
             self._looked_s = now_s

@@ -284,7 +284,7 @@ class ViewHost:
         try:
             wait = self._coverage.wait(chosen.topic, wanted)
         except PositionError:
-            # What leads to the topic may be in the log, and not read yet: after a start, or of a new pipeline.
+            # After a start, or with a new pipeline, the record that names the topic's inputs may not be read yet.
             self._read_progress(chosen, wanted, options, deadline_s)
             wait = self._coverage.wait(chosen.topic, wanted)
         self._wait(chosen, wait, options, deadline_s)

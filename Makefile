@@ -141,6 +141,10 @@ bench-views: $(READY) ## Measure views beside a hand-written loop, and reads of 
 native-code: $(READY) ## Compile the log's machine code again, after a change of its sources
 	@$(BIN)/python -c 'from mainstem.record.native.walk_code import WALK; WALK.build_own()'
 
+.PHONY: spark-jar
+spark-jar: $(READY) ## Compile Spark's local files again, after a change of LocalFiles.java (needs a JDK 17)
+	@$(BIN)/python -m scripts.local_files
+
 .PHONY: compatibility
 compatibility: $(READY) ## Write docs/reference/compatibility.md from the table of APIs
 	@$(BIN)/python -m scripts.compatibility

@@ -3,10 +3,12 @@
 Both are in one session of the version of Spark that spark-sql-kafka comes for, and are measured in turn, so that what
 disturbs one round disturbs both; first rounds that warm the JVM up are not counted. The session has Spark's own
 settings (``--session plain``) or those of ``mainstem.spark.session`` (``mainstem``): the same for both. In a plain one
-the source comes by ``mainstem.spark.session.register``; in a ``bare`` one Spark finds it by itself. Our source
-reads committed records and our sink writes exactly once, theirs reads uncommitted ones and writes at least once: each
-does what it does by default. Beside the rates stands the processor time that the whole program used for a record (JVM
-and Python, not the log), which a busy machine disturbs less. Exit code 0 whatever was met.
+the source comes by ``mainstem.spark.session.register``; in a ``bare`` one Spark finds it by itself. With ``own`` each
+connector has the session that its users have: ours ``mainstem``, theirs Spark's own settings.
+
+Our source reads committed records and our sink writes exactly once, theirs reads uncommitted ones and writes at least
+once: each does what it does by default. Beside the rates stands the processor time that the whole program used for a
+record (JVM and Python, not the log), which a busy machine disturbs less. Exit code 0 whatever was met.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +31,7 @@ from tests.support.spark_kafka import ensure_spark_kafka
 from benchmarks.brokers import ApacheKafka, BrokerUnderTest, Mainstem
 from benchmarks.report import Comparison, Goal
 from benchmarks.spark_data import FLIGHT_DDL, Latencies, archive, fill, fill_avro_flights, fill_flights, through
-from benchmarks.spark_process import SparkProgram, end_process
+from benchmarks.spark_process import SparkPrograms, end_process
 from mainstem.client.log import Log
 from mainstem.pipelines.deploy import deploy
 from mainstem.pipelines.load import load_app
@@ -159,7 +163,7 @@ def _scans(run: Run, log: BrokerUnderTest, sections: set[str]) -> list[str]:
     """Warm batch scans, of both logs, and with single columns of ours."""
     ceilings: list[str] = []
     _fill(run, log)
-    with SparkProgram(run.arguments.session) as program:
+    with SparkPrograms(run.arguments.session) as program:
         if "scan" in sections:
             ceilings = _scan(run, program, log)
         if "projection" in sections:
@@ -184,7 +188,7 @@ def _fill(run: Run, log: BrokerUnderTest) -> None:
         fill(log.bootstrap, f"bytes-{size}", run.records(part), size, _PARTITIONS)
 
 
-def _scan(run: Run, program: SparkProgram, log: BrokerUnderTest) -> list[str]:
+def _scan(run: Run, program: SparkPrograms, log: BrokerUnderTest) -> list[str]:
     """Rounds of whole records; of our own log also the interface's ceiling, and without looking into its files."""
     _alternate(run, program, log, f" on {log.name}", {})
     if not isinstance(log, Mainstem):
@@ -194,7 +198,7 @@ def _scan(run: Run, program: SparkProgram, log: BrokerUnderTest) -> list[str]:
     return ceilings
 
 
-def _alternate(run: Run, program: SparkProgram, log: BrokerUnderTest, suffix: str, what: dict[str, Any]) -> None:
+def _alternate(run: Run, program: SparkPrograms, log: BrokerUnderTest, suffix: str, what: dict[str, Any]) -> None:
     """Rounds of scans, of both sizes and by both connectors in turn."""
     for number in range(-_WARMING_ROUNDS, run.rounds):
         for name, size, part in _SIZES:
@@ -203,7 +207,7 @@ def _alternate(run: Run, program: SparkProgram, log: BrokerUnderTest, suffix: st
                 run.add(connector, f"{name}{suffix}: ", "scan", answer, run.records(part), number >= 0)
 
 
-def _ceilings(run: Run, program: SparkProgram) -> list[str]:
+def _ceilings(run: Run, program: SparkPrograms) -> list[str]:
     """What a Python source can reach at all: one that decodes nothing."""
     lines = []
     for name, size, part in _SIZES:
@@ -233,7 +237,7 @@ def _cold(run: Run, log: BrokerUnderTest) -> None:
     for number in range(-1, run.rounds):  # the first pair brings the files into the page cache
         for connector in _WHO:
             begin_s = time.perf_counter()
-            with SparkProgram(run.arguments.session) as program:
+            with SparkPrograms(run.arguments.session, (connector,)) as program:
                 answer = program.order("scan", format=connector, bootstrap=log.bootstrap, topic="cold")
                 whole_s = time.perf_counter() - begin_s
             say(f"cold: {_WHO[connector]}: first query {answer['seconds']:.2f} s, program {whole_s:.2f} s")
@@ -251,7 +255,7 @@ def _streams(run: Run, log: BrokerUnderTest, sections: set[str]) -> None:
             client.create_topic(f"copy-{connector}", partitions=_PARTITIONS)
     fill(log.bootstrap, "stream", records, 100, _PARTITIONS)
     limit = {"maxOffsetsPerTrigger": str(records // 4)}
-    with SparkProgram(run.arguments.session) as program:
+    with SparkPrograms(run.arguments.session) as program:
         for number in range(-1, run.rounds):
             for connector in _WHO:
                 where = {"format": connector, "bootstrap": log.bootstrap, "topic": "stream"}
@@ -274,7 +278,7 @@ def _avro(run: Run, log: BrokerUnderTest) -> None:
     found = fill_avro_flights(log.bootstrap, "avro", records, _PARTITIONS)
     what = {"bootstrap": log.bootstrap, "topic": "avro", "ddl": FLIGHT_DDL}
     what |= {"schema": found.schema, "frame": found.frame.hex()}
-    with SparkProgram(run.arguments.session) as program:
+    with SparkPrograms(run.arguments.session) as program:
         for number in range(-_WARMING_ROUNDS, run.rounds):
             for connector in _WHO:
                 answer = program.order("read_avro", format=connector, **what)
@@ -295,7 +299,7 @@ def _history(run: Run, log: BrokerUnderTest) -> None:
     lake = str(run.place / "lake")
     archive(log.bootstrap, "history", lake)
     where = {"bootstrap": log.bootstrap, "topic": "history", "lake": lake, "ddl": FLIGHT_DDL}
-    with SparkProgram(run.arguments.session) as program:
+    with SparkPrograms(run.arguments.session) as program:
         for number in range(-_WARMING_ROUNDS, run.rounds):
             for name, what in (("typed query", "typed"), ("whole records", "records")):
                 for connector in _WHO:
@@ -307,17 +311,19 @@ def _latencies(run: Run, log: BrokerUnderTest) -> list[str]:
     """From the producer's call to the derived record at a consumer, through a stream that runs."""
     seconds = 4.0 if run.arguments.quick else 12.0
     phases: dict[str, str] = {}
-    with SparkProgram(run.arguments.session) as program:
-        for number in range(-1, run.rounds):
+    with SparkPrograms(run.arguments.session) as program, _running_app(run, log) as pipeline:
+        for number in range(-_WARMING_ROUNDS, run.rounds):
             for name, connector, sink, prefixes in _STREAMS:
-                source, derived = (f"{end}-{connector}-{len(sink)}-{number + 1}" for end in ("from", "to"))
+                source, derived = (
+                    f"{end}-{connector}-{len(sink)}-{number + _WARMING_ROUNDS}" for end in ("from", "to")
+                )
                 with Log(log.bootstrap) as client:
                     client.create_topic(source, partitions=_PARTITIONS)
                     client.create_topic(derived, partitions=_PARTITIONS)
                 where = {"format": connector, "bootstrap": log.bootstrap, "topic": source, "into": derived}
                 program.order("start", checkpoint=str(run.place / derived), sink=sink, **where)
                 took = through(log.bootstrap, source, derived, rate=200, warm_s=4.0, seconds=seconds)
-                stopped = program.order("stop")
+                stopped = program.order("stop", format=connector)
                 say(f"latency: {name} p50 {took.p50:.0f} ms, p99 {took.p99:.0f} ms of {took.records}")
                 phases[name] = ", ".join(f"{phase} {ms}" for phase, ms in stopped["phases"].items())
                 for prefix in prefixes if number >= 0 else ():
@@ -326,7 +332,7 @@ def _latencies(run: Run, log: BrokerUnderTest) -> list[str]:
                 checkpoint = str(run.place / f"idle-{how}-{number}")
                 idle = program.order("idle_stream", how=how, checkpoint=checkpoint, runs_s=seconds / 2)
                 phases[name] = ", ".join(f"{phase} {ms}" for phase, ms in idle["phases"].items())
-            took = _through_a_pipeline(run, log, str(number + 1), seconds)
+            took = pipeline(seconds)
             say(f"latency: an App's pipeline p50 {took.p50:.0f} ms, p99 {took.p99:.0f} ms of {took.records}")
             if number >= 0:
                 run.comparison.add("Mainstem", _PIPELINE, {"p50": took.p50, "p99": took.p99})
@@ -345,9 +351,10 @@ def copy(rows):
 """
 
 
-def _through_a_pipeline(run: Run, log: BrokerUnderTest, number: str, seconds: float) -> Latencies:
-    """The same through the pipeline of an App, in its own process: typed rows, exactly once."""
-    source, derived, place = f"rows-{number}", f"copied-{number}", run.place / f"app-{number}"
+@contextmanager
+def _running_app(run: Run, log: BrokerUnderTest) -> Iterator[Callable[[float], Latencies]]:
+    """An App with one pipeline in its own process: typed rows, exactly once. Measures it for so many seconds."""
+    source, derived, place = "rows", "copied", run.place / "app"
     place.mkdir()
     program = place / "app.py"
     program.write_text(_APP.format(source=source, derived=derived, partitions=_PARTITIONS))
@@ -368,7 +375,7 @@ def _through_a_pipeline(run: Run, log: BrokerUnderTest, number: str, seconds: fl
         if not process.stdout.readline().startswith(b"ready"):
             raise RuntimeError(f"the pipeline did not start; see {place / 'output.log'}")
         form = b'{"sent_ns": %d}'
-        return through(log.bootstrap, source, derived, rate=200, warm_s=4.0, seconds=seconds, form=form)
+        yield lambda seconds: through(log.bootstrap, source, derived, rate=200, warm_s=4.0, seconds=seconds, form=form)
     finally:
         end_process(process)
 
@@ -400,7 +407,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--records", type=int, default=2_000_000, help="records of 100 B; of 1 kB a fifth of that")
     parser.add_argument("--only", default=",".join(SECTIONS), help=f"of {', '.join(SECTIONS)}, separated by commas")
     parser.add_argument(
-        "--session", choices=("plain", "bare", "mainstem"), default="plain", help="whose settings of Spark"
+        "--session", choices=("plain", "bare", "mainstem", "own"), default="plain", help="whose settings of Spark"
     )
     parser.add_argument("--no-kafka", action="store_true", help="leave out the scans of Apache Kafka")
     parser.add_argument("--quick", action="store_true", help="two rounds of a tenth: to see that it runs")

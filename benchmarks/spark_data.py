@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+import confluent_kafka
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, Producer
@@ -144,13 +145,12 @@ def through(
         {
             "bootstrap.servers": bootstrap,
             "group.id": f"latency-{derived}",
-            "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
             "fetch.wait.max.ms": 100,
             "enable.auto.commit": False,
         }
     )
-    consumer.subscribe([derived])
+    consumer.assign(_ends(consumer, derived))
     _send(bootstrap, source, rate, 1, form)
     if not _taken(consumer, 1, _FIRST_S_MAX):
         consumer.close()
@@ -167,6 +167,15 @@ def through(
     if not len(counted):
         raise RuntimeError(f"only {len(taken)} of {total} records reached {derived}")
     return Latencies(float(np.percentile(counted, 50)), float(np.percentile(counted, 99)), len(counted))
+
+
+def _ends(consumer: Consumer, topic: str) -> list[confluent_kafka.TopicPartition]:
+    """Where to read what comes from now on."""
+    partitions = consumer.list_topics(topic, _TIMEOUT_S).topics[topic].partitions
+    ends = [confluent_kafka.TopicPartition(topic, number) for number in partitions]
+    for end in ends:
+        _, end.offset = consumer.get_watermark_offsets(end, _TIMEOUT_S)
+    return ends
 
 
 def _taken(consumer: Consumer, count: int, timeout_s: float) -> list[tuple[int, float]]:

@@ -8,6 +8,7 @@ import selectors
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from tests.support.spark_kafka import ensure_spark_kafka
 _ANSWER_S_MAX = 600.0
 _START_S_MAX = 600.0
 _STOP_S_MAX = 60.0
+_OWN = {"mainstem": "mainstem", "kafka": "bare"}
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -92,6 +94,33 @@ class SparkProgram:
             raise RuntimeError(f"the Spark program failed: {self._said.read()[-3000:].decode(errors='replace')}")
         answer: dict[str, Any] = json.loads(line)
         return answer
+
+
+class SparkPrograms:
+    """The program of each connector: one for both in a session of this ``kind``, or with ``own`` one for each.
+
+    Their own are what their users have: ``mainstem.spark.session``, and a session with Spark's settings.
+    """
+
+    def __init__(self, kind: str, connectors: Iterable[str] = ("mainstem", "kafka")) -> None:
+        kinds = {name: kind if kind != "own" else _OWN[name] for name in connectors}
+        self._programs: dict[str, SparkProgram] = {}
+        self._by_connector: dict[str, SparkProgram] = {}
+        for name, of_kind in kinds.items():
+            if of_kind not in self._programs:
+                self._programs[of_kind] = SparkProgram(of_kind)
+            self._by_connector[name] = self._programs[of_kind]
+
+    def __enter__(self) -> SparkPrograms:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for program in self._programs.values():
+            program.close()
+
+    def order(self, do: str, *, format: str = "mainstem", **what: Any) -> dict[str, Any]:
+        """Have it done by the program of the connector ``format``; the answer is that of ``SparkProgram.order``."""
+        return self._by_connector[format].order(do, format=format, **what)
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:

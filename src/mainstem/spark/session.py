@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from mainstem.addresses import is_loopback, parse_address
 from mainstem.errors import ConfigError, MachineError
-from mainstem.spark.startup import class_archive, environment
+from mainstem.spark.startup import class_archive, environment, local_files
 from mainstem.spark.startup.java import find_java
 from mainstem.spark.startup.java_classes import first_class
 
@@ -103,7 +103,8 @@ def _started(app_name: str, master: str, settings: Mapping[str, str]) -> SparkSe
 
     environment.prepare(master)
     builder = SparkSession.builder.appName(app_name).master(master)
-    for name, value in {**default_settings(master), **environment.worker_sockets(master), **settings}.items():
+    local = {**environment.worker_sockets(master), **local_files.settings(master)}
+    for name, value in {**default_settings(master), **local, **settings}.items():
         builder = builder.config(name, value)
     try:
         return builder.getOrCreate()

@@ -91,6 +91,11 @@ def build() -> Path:
     return path
 
 
+def is_built_here() -> bool:
+    """Whether this process is the training, whose JVM must have no jar on its class path that may change later."""
+    return _BUILDING in os.environ
+
+
 def _note_use(archive: Path) -> None:
     """A file's time is when it was last used: ``_remove_unused`` goes by it."""
     with suppress(OSError):  # a cache that only root writes, as in a container's image: nothing is removed there

@@ -1,0 +1,124 @@
+"""A session writes local files by system calls alone, and only a JVM that has the class for it is asked for it."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scripts.local_files import build
+
+from mainstem.spark.startup import local_files
+from mainstem.spark.startup.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_A_STREAM = """
+rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 9).load().groupBy("value").count()
+stream = rows.writeStream.format("noop").outputMode("complete").option("checkpointLocation", sys.argv[1])
+stream.trigger(availableNow=True).start().awaitTermination()
+"""
+
+
+@pytest.fixture
+def no_jvm(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """As before a first session: no JVM, and nothing that says where Spark is."""
+    from pyspark import SparkContext
+
+    monkeypatch.setattr(SparkContext, "_jvm", None)
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "PYSPARK_GATEWAY_PORT"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    return monkeypatch
+
+
+def test_the_jar_is_made_of_its_source(tmp_path: Path) -> None:
+    java = find_java()
+    if not java.version.startswith("17.") or not (java.home / "bin" / "javac").is_file():
+        pytest.skip("another compiler makes other bytes of the same source")
+    build(tmp_path / "again.jar")
+    assert (tmp_path / "again.jar").read_bytes() == local_files.JAR.read_bytes(), "run make spark-jar, and commit it"
+
+
+@pytest.mark.parametrize("mode", ["000", "640", "421", "777", "1755"])
+def test_permissions_are_set(mode: str, spark: SparkSession, tmp_path: Path) -> None:
+    jvm, file_system = spark._jvm, local_file_system(spark)
+    assert file_system.getClass().getName() == local_files.CLASS
+
+    path = tmp_path / "a file"
+    path.touch()
+    permission = jvm.org.apache.hadoop.fs.permission.FsPermission(mode)
+    file_system.setPermission(jvm.org.apache.hadoop.fs.Path(str(path)), permission)
+
+    assert stat.S_IMODE(path.stat().st_mode) == int(mode, base=8)
+
+
+def test_permissions_of_a_missing_file_are_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    jvm, file_system = spark._jvm, local_file_system(spark)
+    permission = jvm.org.apache.hadoop.fs.permission.FsPermission("640")
+    with pytest.raises(Exception, match="NoSuchFileException"):
+        file_system.setPermission(jvm.org.apache.hadoop.fs.Path(str(tmp_path / "missing")), permission)
+
+
+@pytest.mark.spark
+def test_a_stream_with_state_starts_no_process_for_its_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "chmod").write_text(f'#!/bin/sh\necho started >> {tmp_path}/started\nexec /bin/chmod "$@"\n')
+    (tmp_path / "chmod").chmod(0o755)
+    run("from mainstem.spark.session import session", "spark = session('files')", _A_STREAM, directory=tmp_path)
+    assert list((tmp_path / "checkpoint" / "commits").iterdir())
+    assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.spark
+def test_a_session_in_a_jvm_that_another_session_started_works(tmp_path: Path) -> None:
+    run(
+        "from pyspark.sql import SparkSession",
+        "SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false').getOrCreate().stop()",
+        "from mainstem.spark.session import session",
+        "spark = session('second')",
+        _A_STREAM,
+        directory=tmp_path,
+    )
+    assert list((tmp_path / "checkpoint" / "commits").iterdir())
+
+
+def test_the_class_path_that_is_given_stays(no_jvm: pytest.MonkeyPatch) -> None:
+    no_jvm.setenv("SPARK_DIST_CLASSPATH", "/given/*")
+    for _ in range(2):
+        assert local_files.settings("local[2]") == {"spark.hadoop.fs.file.impl": local_files.CLASS}
+        assert os.environ["SPARK_DIST_CLASSPATH"] == f"/given/*:{local_files.JAR}"
+
+
+@pytest.mark.parametrize("master", ["spark://host:7077", "local-cluster[2,1,1024]", "yarn"])
+def test_the_jvms_of_a_cluster_are_not_asked_for_it(master: str, no_jvm: pytest.MonkeyPatch) -> None:
+    assert local_files.settings(master) == {}
+
+
+def test_a_jvm_whose_class_path_others_set_is_not_asked_for_it(no_jvm: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    no_jvm.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert local_files.settings("local[2]")
+    (tmp_path / "spark-env.sh").touch()
+    assert local_files.settings("local[2]") == {}
+
+    (tmp_path / "spark-env.sh").unlink()
+    no_jvm.setenv("PYSPARK_GATEWAY_PORT", "1")  # spark-submit has started it
+    assert local_files.settings("local[2]") == {}
+
+
+def local_file_system(spark: SparkSession) -> Any:
+    configuration = spark._jsc.hadoopConfiguration()
+    return spark._jvm.org.apache.hadoop.fs.FileSystem.getLocal(configuration)
+
+
+def run(*lines: str, directory: Path) -> None:
+    """Run a program whose first argument is the directory of a checkpoint."""
+    program = "\n".join(["import sys", *lines])
+    environment = {**os.environ, "PATH": f"{directory}:{os.environ['PATH']}"}
+    argv = [sys.executable, "-c", program, str(directory / "checkpoint")]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=300, env=environment, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,24 +104,22 @@ class SparkPrograms:
     """
 
     def __init__(self, kind: str, connectors: Iterable[str] = ("mainstem", "kafka")) -> None:
-        kinds = {name: kind if kind != "own" else _OWN[name] for name in connectors}
+        self._kinds = {name: _OWN[name] if kind == "own" else kind for name in connectors}
         self._programs: dict[str, SparkProgram] = {}
-        self._by_connector: dict[str, SparkProgram] = {}
-        for name, of_kind in kinds.items():
-            if of_kind not in self._programs:
-                self._programs[of_kind] = SparkProgram(of_kind)
-            self._by_connector[name] = self._programs[of_kind]
+        self._stack = ExitStack()
 
     def __enter__(self) -> SparkPrograms:
+        with ExitStack() as stack:
+            self._programs = {kind: stack.enter_context(SparkProgram(kind)) for kind in set(self._kinds.values())}
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for program in self._programs.values():
-            program.close()
+        self._stack.close()
 
     def order(self, do: str, *, format: str = "mainstem", **what: Any) -> dict[str, Any]:
         """Have it done by the program of the connector ``format``; the answer is that of ``SparkProgram.order``."""
-        return self._by_connector[format].order(do, format=format, **what)
+        return self._programs[self._kinds[format]].order(do, format=format, **what)
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:

@@ -27,7 +27,7 @@ def build(jar: Path) -> None:
         argv = [str(find_java().home / "bin" / "javac"), "--release", _RELEASE, "-d", directory]
         argv += ["-classpath", ":".join(map(str, classes)), str(SOURCE)]
         subprocess.run(argv, check=True, timeout=_COMPILE_TIMEOUT_S)
-        with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
+        with zipfile.ZipFile(jar, "w") as archive:
             for path in sorted(Path(directory).rglob("*.class")):
                 # Without a time of its own, an entry has the first that the format knows.
                 archive.writestr(zipfile.ZipInfo(str(path.relative_to(directory))), path.read_bytes())

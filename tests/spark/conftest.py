@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    from mainstem.spark.session import session
+    from mainstem.spark.session import pipelines_session
 
-    made = session("tests", settings={"spark.driver.memory": "1g"})
+    made = pipelines_session("tests", settings={"spark.driver.memory": "1g"})
     yield made
     made.stop()
 

@@ -90,24 +90,50 @@ def test_a_session_in_a_jvm_that_another_session_started_works(tmp_path: Path) -
 def test_the_class_path_that_is_given_stays(no_jvm: pytest.MonkeyPatch) -> None:
     no_jvm.setenv("SPARK_DIST_CLASSPATH", "/given/*")
     for _ in range(2):
-        assert local_files.settings("local[2]") == {"spark.hadoop.fs.file.impl": local_files.CLASS}
+        assert local_files.offer("local[2]") == {"spark.hadoop.fs.file.impl": local_files.CLASS}
         assert os.environ["SPARK_DIST_CLASSPATH"] == f"/given/*:{local_files.JAR}"
 
 
 @pytest.mark.parametrize("master", ["spark://host:7077", "local-cluster[2,1,1024]", "yarn"])
 def test_the_jvms_of_a_cluster_are_not_asked_for_it(master: str, no_jvm: pytest.MonkeyPatch) -> None:
-    assert local_files.settings(master) == {}
+    assert local_files.offer(master) == {}
 
 
 def test_a_jvm_whose_class_path_others_set_is_not_asked_for_it(no_jvm: pytest.MonkeyPatch, tmp_path: Path) -> None:
     no_jvm.setenv("SPARK_CONF_DIR", str(tmp_path))
-    assert local_files.settings("local[2]")
+    assert local_files.offer("local[2]")
     (tmp_path / "spark-env.sh").touch()
-    assert local_files.settings("local[2]") == {}
+    assert local_files.offer("local[2]") == {}
 
     (tmp_path / "spark-env.sh").unlink()
     no_jvm.setenv("PYSPARK_GATEWAY_PORT", "1")  # spark-submit has started it
-    assert local_files.settings("local[2]") == {}
+    assert local_files.offer("local[2]") == {}
+
+
+def test_a_class_path_without_the_jar_is_not_relied_on(no_jvm: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    no_jvm.setattr(local_files, "JAR", tmp_path / "missing.jar")
+    assert local_files.offer("local[2]") == {}
+
+
+def test_a_class_archive_is_trained_without_the_jar(no_jvm: pytest.MonkeyPatch) -> None:
+    no_jvm.setenv("SPARK_DIST_CLASSPATH", f"/given/*:{local_files.JAR}")
+    no_jvm.setattr(local_files.class_archive, "is_training", lambda: True)
+    assert local_files.offer("local[2]") == {}
+    assert os.environ["SPARK_DIST_CLASSPATH"] == "/given/*"
+
+
+def test_the_next_session_in_the_jvm_does_not_take_the_setting_over(spark: SparkSession) -> None:
+    from pyspark import SparkConf
+
+    assert spark.conf.get("spark.hadoop.fs.file.impl") == local_files.CLASS
+    assert SparkConf().get("spark.hadoop.fs.file.impl") is None
+
+
+def test_a_new_directory_keeps_the_group_id_of_the_one_above(spark: SparkSession, tmp_path: Path) -> None:
+    tmp_path.chmod(0o2755)
+    fs = spark._jvm.org.apache.hadoop.fs
+    local_file_system(spark).mkdirs(fs.Path(str(tmp_path / "new")), fs.permission.FsPermission("750"))
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o2750
 
 
 def local_file_system(spark: SparkSession) -> Any:

@@ -37,6 +37,13 @@ def test_a_cluster_is_not_given_one_machines_settings() -> None:
     assert "TieredStopAtLevel" not in settings["spark.driver.extraJavaOptions"]
 
 
+def test_only_the_session_of_pipelines_does_without_the_optimizing_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    for is_for_pipelines in (True, False):
+        options = default_settings("local[2]", is_for_pipelines=is_for_pipelines)["spark.driver.extraJavaOptions"]
+        assert ("-XX:TieredStopAtLevel=1" in options) == is_for_pipelines
+
+
 def test_a_class_archive_is_used_when_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     java = Java(Path("/java"), "17.0.1")

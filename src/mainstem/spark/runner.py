@@ -45,7 +45,7 @@ from mainstem.spark.queries.query import Query, QueryPlace
 from mainstem.spark.queries.query_keeper import QueryKeeper, say
 from mainstem.spark.queries.query_watch import ProgressWatch
 from mainstem.spark.queries.state_publisher import StatePublisher
-from mainstem.spark.session import session
+from mainstem.spark.session import pipelines_session
 from mainstem.spark.startup.app_files import share_with_workers
 
 _LOOK_EVERY_S = 0.5
@@ -104,7 +104,7 @@ class Runner:
             finish_swaps(self._site(log))
             with ExitStack() as at_end:
                 states = at_end.enter_context(StatePublisher(self._log_options.bootstrap))
-                spark = self._given_spark or session(self._app.name, master=self._master)
+                spark = self._given_spark or pipelines_session(self._app.name, master=self._master)
                 share_with_workers(spark, module_of(self._app))
                 if self._given_spark is None:
                     at_end.callback(spark.stop)

@@ -53,8 +53,10 @@ _FILE_MANAGERS = tuple(f"{_STREAMING}{part}.FileSystemBasedCheckpointFileManager
 # Spark plans a query by recursion, and code that is not optimized yet takes larger frames: the default of 1 MB was seen
 # to overflow in a query's first micro-batch on a busy machine.
 _JAVA_STACK = "-Xss4m"
-# With two cores, what the optimizing compiler and a parallel collector take is taken from the query.
-_JAVA_FEW_CORES = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+# With two cores, what a parallel collector takes is taken from the query.
+_JAVA_FEW_CORES = ("-XX:+UseSerialGC",)
+# The same holds for the optimizing compiler where micro-batches are short. A scan of millions of records gains by it.
+_JAVA_FEW_CORES_SHORT = (*_JAVA_FEW_CORES, "-XX:TieredStopAtLevel=1")
 _FEW_CORES = 2
 
 
@@ -67,16 +69,14 @@ def session(app_name: str, *, master: str | None = None, settings: Mapping[str, 
     ConfigError for a master or a setting that cannot be; UnavailableError when the master cannot be reached;
     MachineError when Spark's JVM does not start.
     """
-    environment.require_pyspark()
-    from pyspark import SparkContext
+    return _session(app_name, master, settings or {}, is_for_pipelines=False)
 
-    from mainstem.spark.source import register_source
 
-    if SparkContext._active_spark_context is not None:
-        return register(_running(master, settings or {}))
-    spark = _started(app_name, master or f"local[{os.cpu_count() or 1}]", settings or {})
-    register_source(spark)
-    return spark
+def pipelines_session(
+    app_name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """As ``session``, for the process of an App's pipelines: on few cores, Java compiles for short micro-batches."""
+    return _session(app_name, master, settings or {}, is_for_pipelines=True)
 
 
 def register(spark: SparkSession) -> SparkSession:
@@ -96,18 +96,35 @@ def register(spark: SparkSession) -> SparkSession:
     return spark
 
 
-def _started(app_name: str, master: str, settings: Mapping[str, str]) -> SparkSession:
+def _session(app_name: str, master: str | None, settings: Mapping[str, str], *, is_for_pipelines: bool) -> SparkSession:
+    environment.require_pyspark()
+    from pyspark import SparkContext
+
+    from mainstem.spark.source import register_source
+
+    if SparkContext._active_spark_context is not None:
+        return register(_running(master, settings))
+    master = master or f"local[{os.cpu_count() or 1}]"
+    spark = _started(app_name, master, settings, is_for_pipelines=is_for_pipelines)
+    register_source(spark)
+    return spark
+
+
+def _started(app_name: str, master: str, settings: Mapping[str, str], *, is_for_pipelines: bool) -> SparkSession:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     environment.prepare(master)
     builder = SparkSession.builder.appName(app_name).master(master)
-    local = {**environment.worker_sockets(master), **local_files.settings(master)}
-    for name, value in {**default_settings(master), **local, **settings}.items():
-        builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        defaults = default_settings(master, is_for_pipelines=is_for_pipelines)
+        local = {**environment.worker_sockets(master), **local_files.offer(master)}
+        for name, value in {**defaults, **local, **settings}.items():
+            builder = builder.config(name, value)
+        spark = builder.getOrCreate()
+        local_files.withdraw(spark)
+        return spark
     except (PySparkRuntimeError, Py4JError) as error:
         said = next((line for line in str(error).splitlines() if "Exception: " in line), str(error).split("\n")[0])
         raise MachineError(f"Spark did not start at {master}; what it said is above, at last: {said}") from error
@@ -136,14 +153,15 @@ def _running(master: str | None, settings: Mapping[str, str]) -> SparkSession:
     return spark
 
 
-def default_settings(master: str) -> dict[str, str]:
-    """Our settings of Spark for this master."""
+def default_settings(master: str, *, is_for_pipelines: bool = False) -> dict[str, str]:
+    """Our settings of Spark for this master. Raises MissingDependencyError without a Java."""
     java_options = [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}", _JAVA_STACK]
     if not environment.is_local(master):
         return {**_EVERYWHERE, **_driver_place(master), "spark.driver.extraJavaOptions": " ".join(java_options)}
     file_manager = first_class(*_FILE_MANAGERS)
     cores = os.cpu_count() or 1
-    java_options += _JAVA_FEW_CORES if cores <= _FEW_CORES else ("-XX:+UseParallelGC",)
+    few_cores = _JAVA_FEW_CORES_SHORT if is_for_pipelines else _JAVA_FEW_CORES
+    java_options += few_cores if cores <= _FEW_CORES else ("-XX:+UseParallelGC",)
     java_options += class_archive.java_options(find_java())
     return {
         **_EVERYWHERE,

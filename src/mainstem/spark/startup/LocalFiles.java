@@ -2,9 +2,6 @@ package mainstem.spark;
 
 import java.io.IOException;
 import java.nio.file.Files;
-import java.nio.file.attribute.PosixFilePermission;
-import java.util.EnumSet;
-import java.util.Set;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
@@ -22,27 +19,15 @@ public final class LocalFiles extends LocalFileSystem {
   }
 
   private static final class RawLocalFiles extends RawLocalFileSystem {
-    /** From the lowest bit of a mode to the highest. */
-    private static final PosixFilePermission[] BITS = {
-      PosixFilePermission.OTHERS_EXECUTE, PosixFilePermission.OTHERS_WRITE, PosixFilePermission.OTHERS_READ,
-      PosixFilePermission.GROUP_EXECUTE, PosixFilePermission.GROUP_WRITE, PosixFilePermission.GROUP_READ,
-      PosixFilePermission.OWNER_EXECUTE, PosixFilePermission.OWNER_WRITE, PosixFilePermission.OWNER_READ,
-    };
+    private static final String MODE = "unix:mode";
+    private static final int SET_USER_AND_GROUP_ID = 06000;
 
+    /** As the command chmod: a directory keeps these two bits, so files in it get its group. */
     @Override
     public void setPermission(Path path, FsPermission permission) throws IOException {
-      int mode = permission.toShort();
-      if (mode >> BITS.length != 0) { // the sticky bit, which Java cannot set
-        super.setPermission(path, permission);
-        return;
-      }
-      Set<PosixFilePermission> permissions = EnumSet.noneOf(PosixFilePermission.class);
-      for (int bit = 0; bit < BITS.length; bit++) {
-        if ((mode >> bit & 1) != 0) {
-          permissions.add(BITS[bit]);
-        }
-      }
-      Files.setPosixFilePermissions(pathToFile(path).toPath(), permissions);
+      java.nio.file.Path file = pathToFile(path).toPath();
+      int kept = Files.isDirectory(file) ? (Integer) Files.getAttribute(file, MODE) & SET_USER_AND_GROUP_ID : 0;
+      Files.setAttribute(file, MODE, permission.toShort() | kept);
     }
   }
 }

@@ -91,8 +91,8 @@ def build() -> Path:
     return path
 
 
-def is_built_here() -> bool:
-    """Whether this process is the training, whose JVM must have no jar on its class path that may change later."""
+def is_training() -> bool:
+    """Whether this process is the training of an archive."""
     return _BUILDING in os.environ
 
 

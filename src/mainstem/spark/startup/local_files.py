@@ -9,45 +9,61 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mainstem.spark.startup import class_archive
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 JAR = Path(__file__).with_name("local-files.jar")
 CLASS = "mainstem.spark.LocalFiles"
+_SETTING = "spark.hadoop.fs.file.impl"
 _CLASS_PATH = "SPARK_DIST_CLASSPATH"
 """Spark's launcher adds what it names behind its own jars, so that a class archive still fits."""
 
 
-def settings(master: str) -> dict[str, str]:
-    """The setting for a session at ``master`` whose JVM has the class; the class path of a JVM that will start here.
+def offer(master: str) -> dict[str, str]:
+    """Put the jar on the class path of the JVM that will start here; returns the setting that names the class.
 
-    Empty where the JVM cannot have the class: on a cluster, whose workers have no such jar; in a JVM that ran before;
-    where ``spark-env.sh`` may set another class path.
+    It returns no setting where the JVM cannot have the class: on a cluster, whose workers lack the jar; in a JVM that
+    started without it; where ``spark-env.sh`` may set another class path; on Windows.
     """
-    is_one_jvm = master.startswith("local") and not master.startswith("local-cluster")
-    if not is_one_jvm or sys.platform == "win32" or class_archive.is_built_here() or not _is_on_class_path():
+    others = [path for path in os.environ.get(_CLASS_PATH, "").split(os.pathsep) if path and path != str(JAR)]
+    if class_archive.is_training():
+        # Java refuses an archive when a jar of its class path has another time: an upgrade would change that.
+        os.environ[_CLASS_PATH] = os.pathsep.join(others)
         return {}
-    return {"spark.hadoop.fs.file.impl": CLASS}
+    is_one_jvm = master.startswith("local") and not master.startswith("local-cluster")
+    if not is_one_jvm or sys.platform == "win32" or not _has_class(others):
+        return {}
+    return {_SETTING: CLASS}
 
 
-def _is_on_class_path() -> bool:
-    """Whether the JVM has the class, or will have it when PySpark starts it."""
+def withdraw(spark: SparkSession) -> None:
+    """Take the setting back from the JVM: the next session in it may be at a cluster. This session keeps it."""
+    assert spark._jvm is not None, "sessions of Spark Connect are refused"
+    properties = spark._jvm.java.lang.System
+    if properties.getProperty(_SETTING) == CLASS:
+        properties.clearProperty(_SETTING)
+
+
+def _has_class(others: list[str]) -> bool:
+    """Whether the JVM has the class, or gets it when PySpark starts it."""
     from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
     from pyspark import SparkContext
 
     if SparkContext._jvm is not None:
         return isinstance(SparkContext._jvm.mainstem.spark.LocalFiles, JavaClass)
-    if "PYSPARK_GATEWAY_PORT" in os.environ or _spark_env().is_file() or os.pathsep in str(JAR):
+    is_started_elsewhere = "PYSPARK_GATEWAY_PORT" in os.environ or _spark_env().is_file()
+    if is_started_elsewhere or os.pathsep in str(JAR) or not JAR.is_file():
         return False
-    given = [path for path in os.environ.get(_CLASS_PATH, "").split(os.pathsep) if path]
-    if str(JAR) not in given:
-        os.environ[_CLASS_PATH] = os.pathsep.join([*given, str(JAR)])
+    os.environ[_CLASS_PATH] = os.pathsep.join([*others, str(JAR)])
     return True
 
 
 def _spark_env() -> Path:
     """The script that Spark's launcher runs before it reads the environment."""
-    import pyspark
+    from pyspark.find_spark_home import _find_spark_home
 
-    home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
-    return Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf"), "spark-env.sh")
+    return Path(os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf"), "spark-env.sh")

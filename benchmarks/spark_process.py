@@ -100,7 +100,7 @@ class SparkProgram:
 class SparkPrograms:
     """The program of each connector: one for both in a session of this ``kind``, or with ``own`` one for each.
 
-    Their own are what their users have: ``mainstem.spark.session``, and a session with Spark's settings.
+    With ``own``, Mainstem runs in ``mainstem.spark.session``, and spark-sql-kafka in a session with Spark's settings.
     """
 
     def __init__(self, kind: str, connectors: Iterable[str] = ("mainstem", "kafka")) -> None:

@@ -32,10 +32,10 @@ VARIABLES: Final = {
 FOREIGN: Final = {
     "JAVA_HOME": "The Java that Spark runs with; `java` of `PATH` unless set",
     "SPARK_HOME": "A Spark to use instead of PySpark's own; both must have the same version",
-    "SPARK_CONF_DIR": "Spark's configuration; with a `spark-env.sh` there, a local session writes checkpoint files as "
-    "Spark does, which takes longer",
+    "SPARK_CONF_DIR": "Spark's configuration, `conf` of its home unless set; with a `spark-env.sh` there, a local "
+    "session writes checkpoint files as Spark does, which takes longer",
     "SPARK_DIST_CLASSPATH": "What Spark adds to its JVM's class path; a local session adds a jar of Mainstem",
-    "PYSPARK_GATEWAY_PORT": "By `spark-submit`: the JVM that it has started",
+    "PYSPARK_GATEWAY_PORT": "`spark-submit` sets it to the port of the JVM that it has started",
     "SPARK_REMOTE": "Must not be set where a pipeline runs: its Spark is not a Spark Connect server",
     "SPARK_LOCAL_IP": "The address of a local Spark; `127.0.0.1` if this machine's name has no address",
     "SPARK_LOCAL_HOSTNAME": "The name of a local Spark, instead of `SPARK_LOCAL_IP`",

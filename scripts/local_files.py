@@ -20,11 +20,15 @@ _COMPILE_TIMEOUT_S = 120
 def build(jar: Path) -> None:
     """Write the jar: the same bytes each time, by the same version of the compiler.
 
-    Raises OSError without a compiler, and CalledProcessError when it refuses the source.
+    Raises OSError without a compiler, CalledProcessError when it refuses the source, and RuntimeError for another
+    version of Java, whose compiler may make other bytes.
     """
+    java = find_java()
+    if not java.version.startswith(f"{_RELEASE}."):
+        raise RuntimeError(f"Java {java.version} is in use; set JAVA_HOME to a JDK {_RELEASE}")
     classes = sorted(Path(pyspark.__file__).parent.glob("jars/hadoop-client-*.jar"))
     with tempfile.TemporaryDirectory() as directory:
-        argv = [str(find_java().home / "bin" / "javac"), "--release", _RELEASE, "-d", directory]
+        argv = [str(java.home / "bin" / "javac"), "--release", _RELEASE, "-d", directory]
         argv += ["-classpath", ":".join(map(str, classes)), str(SOURCE)]
         subprocess.run(argv, check=True, timeout=_COMPILE_TIMEOUT_S)
         with zipfile.ZipFile(jar, "w") as archive:

@@ -31,6 +31,7 @@ def no_jvm(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     from pyspark import SparkContext
 
     monkeypatch.setattr(SparkContext, "_jvm", None)
+    # A variable that was set once is put back, also one that the test itself does not change.
     for name in ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "PYSPARK_GATEWAY_PORT"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -81,6 +82,7 @@ def test_a_session_in_a_jvm_that_another_session_started_works(tmp_path: Path) -
         "SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false').getOrCreate().stop()",
         "from mainstem.spark.session import session",
         "spark = session('second')",
+        "assert spark.conf.get('spark.hadoop.fs.file.impl', None) is None",
         _A_STREAM,
         directory=tmp_path,
     )
@@ -144,7 +146,8 @@ def local_file_system(spark: SparkSession) -> Any:
 def run(*lines: str, directory: Path) -> None:
     """Run a program whose first argument is the directory of a checkpoint."""
     program = "\n".join(["import sys", *lines])
-    environment = {**os.environ, "PATH": f"{directory}:{os.environ['PATH']}"}
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_DIST_CLASSPATH"}
+    environment["PATH"] = f"{directory}:{os.environ['PATH']}"
     argv = [sys.executable, "-c", program, str(directory / "checkpoint")]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=300, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

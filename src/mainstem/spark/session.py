@@ -3,8 +3,8 @@
     spark = session("reports")
     spark.read.format("mainstem")…
 
-On one machine (a ``local`` master) a start in seconds and short micro-batches matter more than the last bit of
-throughput: see docs/internals/spark.md for each setting and its gain. Settings that are given win over ours.
+On one machine (a ``local`` master) a start in seconds and short micro-batches matter most: docs/internals/spark.md has
+each setting and its gain. Settings that are given win over ours.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ _FILE_MANAGERS = tuple(f"{_STREAMING}{part}.FileSystemBasedCheckpointFileManager
 # Spark plans a query by recursion, and code that is not optimized yet takes larger frames: the default of 1 MB was seen
 # to overflow in a query's first micro-batch on a busy machine.
 _JAVA_STACK = "-Xss4m"
-# With two cores, what a parallel collector takes is taken from the query.
+# On two cores, a parallel collector takes processor time from the query. So does the optimizing compiler: a scan of
+# millions of records gains by it, the short micro-batches of pipelines do not.
 _JAVA_FEW_CORES = ("-XX:+UseSerialGC",)
-# The same holds for the optimizing compiler where micro-batches are short. A scan of millions of records gains by it.
-_JAVA_FEW_CORES_SHORT = (*_JAVA_FEW_CORES, "-XX:TieredStopAtLevel=1")
+_JAVA_FEW_CORES_PIPELINES = (*_JAVA_FEW_CORES, "-XX:TieredStopAtLevel=1")
 _FEW_CORES = 2
 
 
@@ -117,14 +117,14 @@ def _started(app_name: str, master: str, settings: Mapping[str, str], *, is_for_
 
     environment.prepare(master)
     builder = SparkSession.builder.appName(app_name).master(master)
+    defaults = {**default_settings(master, is_for_pipelines=is_for_pipelines), **environment.worker_sockets(master)}
     try:
-        defaults = default_settings(master, is_for_pipelines=is_for_pipelines)
-        local = {**environment.worker_sockets(master), **local_files.offer(master)}
-        for name, value in {**defaults, **local, **settings}.items():
+        for name, value in {**defaults, **local_files.offer(master), **settings}.items():
             builder = builder.config(name, value)
-        spark = builder.getOrCreate()
-        local_files.withdraw(spark)
-        return spark
+        try:
+            return builder.getOrCreate()
+        finally:
+            local_files.withdraw()
     except (PySparkRuntimeError, Py4JError) as error:
         said = next((line for line in str(error).splitlines() if "Exception: " in line), str(error).split("\n")[0])
         raise MachineError(f"Spark did not start at {master}; what it said is above, at last: {said}") from error
@@ -160,7 +160,7 @@ def default_settings(master: str, *, is_for_pipelines: bool = False) -> dict[str
         return {**_EVERYWHERE, **_driver_place(master), "spark.driver.extraJavaOptions": " ".join(java_options)}
     file_manager = first_class(*_FILE_MANAGERS)
     cores = os.cpu_count() or 1
-    few_cores = _JAVA_FEW_CORES_SHORT if is_for_pipelines else _JAVA_FEW_CORES
+    few_cores = _JAVA_FEW_CORES_PIPELINES if is_for_pipelines else _JAVA_FEW_CORES
     java_options += few_cores if cores <= _FEW_CORES else ("-XX:+UseParallelGC",)
     java_options += class_archive.java_options(find_java())
     return {

@@ -1,6 +1,6 @@
 """Spark writes local files without a process for each: ``LocalFiles.java``, and ``local-files.jar`` made of it.
 
-A checkpoint file takes 0.3 ms instead of 6, and each micro-batch writes two, and one more for each partition of a
+A checkpoint file takes 0.3 ms instead of 6.5, and each micro-batch writes two, and one more for each partition of a
 state (docs/decisions/0050-local-files-of-spark.md). Only a JVM that starts with the jar can use it.
 """
 
@@ -9,18 +9,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mainstem.spark.startup import class_archive
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 JAR = Path(__file__).with_name("local-files.jar")
 CLASS = "mainstem.spark.LocalFiles"
 _SETTING = "spark.hadoop.fs.file.impl"
 _CLASS_PATH = "SPARK_DIST_CLASSPATH"
-"""Spark's launcher adds what it names behind its own jars, so that a class archive still fits."""
+"""Spark's launcher adds the paths of this variable after Spark's own jars, so that a class archive still fits."""
 
 
 def offer(master: str) -> dict[str, str]:
@@ -40,10 +36,13 @@ def offer(master: str) -> dict[str, str]:
     return {_SETTING: CLASS}
 
 
-def withdraw(spark: SparkSession) -> None:
-    """Take the setting back from the JVM: the next session in it may be at a cluster. This session keeps it."""
-    assert spark._jvm is not None, "sessions of Spark Connect are refused"
-    properties = spark._jvm.java.lang.System
+def withdraw() -> None:
+    """Let the JVM forget the setting after a start: its next session may be at a cluster. This one keeps it."""
+    from pyspark import SparkContext
+
+    if SparkContext._jvm is None:
+        return
+    properties = SparkContext._jvm.java.lang.System
     if properties.getProperty(_SETTING) == CLASS:
         properties.clearProperty(_SETTING)
 

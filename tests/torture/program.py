@@ -25,7 +25,7 @@ from mainstem.errors import MainstemError
 from mainstem.pipelines.changes import Choice, Choices
 from mainstem.spark.lake_and_topic import table
 from mainstem.spark.runner import Runner
-from mainstem.spark.session import session
+from mainstem.spark.session import pipelines_session
 from tests.torture.orders import Orders
 from tests.torture.tortured import limit, tortured
 from tests.torture.work import Work
@@ -36,7 +36,7 @@ JVM_IS_GONE = 9
 
 def main() -> int:
     arguments = _arguments()
-    spark = session("torture", master="local[2,4]", settings={"spark.driver.memory": "768m"})
+    spark = pipelines_session("torture", master="local[2,4]", settings={"spark.driver.memory": "768m"})
     tortured(spark, arguments.mutant)
     _say({"session": os.getpid()})
     for line in sys.stdin:

@@ -3,8 +3,7 @@
     spark = session("reports")
     spark.read.format("mainstem")…
 
-On one machine (a ``local`` master) a start in seconds and short micro-batches matter most: docs/internals/spark.md has
-each setting and its gain. Settings that are given win over ours.
+docs/internals/spark.md has each setting and its gain. Settings that are given win over ours.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Fetch what tests need from Maven and PyPI before they ask for it: ``python -m tests.support.fetching``.
+"""Fetch what tests need from Maven and PyPI before they ask for it: ``python -m tests.support.fetching``. It also makes
+the archive of Apache Kafka's classes.
 
 ``.ci/run`` starts it beside the checks, so that no test waits for a download. A test that comes first waits at a lock.
 What cannot be fetched is named here, and skipped by its tests.
@@ -6,13 +7,13 @@ What cannot be fetched is named here, and skipped by its tests.
 
 from __future__ import annotations
 
-from tests.support.apache_kafka import KafkaUnavailableError, ensure_jars
+from tests.support.apache_kafka import KafkaUnavailableError, ensure_class_archive, ensure_jars
 from tests.support.debezium_engine import debezium_jars
 from tests.support.kafka_streams import streams_jars
 from tests.support.spark_kafka import ensure_spark_kafka
 
 if __name__ == "__main__":
-    for fetch in (ensure_jars, ensure_spark_kafka, debezium_jars, streams_jars):
+    for fetch in (ensure_jars, ensure_spark_kafka, debezium_jars, streams_jars, ensure_class_archive):
         try:
             fetch()
         except KafkaUnavailableError as error:

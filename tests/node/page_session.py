@@ -23,6 +23,7 @@ from tests.support.ports import free_port
 _LINE_S = 300.0
 _READY_S = 120.0
 _UNTIL_S = 180.0
+_PAUSE_S = 1.0
 _SERVES = re.compile(
     r"mainstem (?:serve|run|mcp|mirror|connect postgres|backup (?!points|verify)\S)(?!.*--(?:once|status))"
     r"|python -u |python examples/\w+\.py(?: \d+| work| follow .*)?$"
@@ -88,7 +89,7 @@ class PageSession:
 
     def until(self, line: str, is_there: Callable[[str], bool], what: str) -> None:
         """Run one line again and again, until what it prints is right."""
-        eventually(lambda: is_there(self._shell(self.here(line)).stdout), what, _UNTIL_S)
+        eventually(lambda: is_there(self._shell(self.here(line)).stdout), what, _UNTIL_S, _PAUSE_S)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """End the servers, the last one first; by default as ctrl-C does."""

@@ -11,15 +11,16 @@ _T = TypeVar("_T")
 _PAUSE_S = 0.02
 
 
-def eventually(condition: Callable[[], _T], what: str, within_s: float = 60) -> _T:
+def eventually(condition: Callable[[], _T], what: str, within_s: float = 60, pause_s: float = _PAUSE_S) -> _T:
     """Call ``condition`` until it returns something true, and return that.
 
-    ``within_s`` is generous on purpose: it bounds a test that hangs, and says nothing about speed. Raises
+    ``within_s`` is generous on purpose: it bounds a test that hangs, and says nothing about speed. ``pause_s`` is the
+    time between two calls: longer where each call starts a program, which would slow down what it waits for. Raises
     AssertionError, which names ``what`` and the last value, when the time is up.
     """
     pause = threading.Event()
     end = time.monotonic() + within_s
     while not (found := condition()):
         assert time.monotonic() < end, f"{what}: not within {within_s:g} s; the last value was {found!r}"
-        pause.wait(_PAUSE_S)
+        pause.wait(pause_s)
     return found

@@ -69,6 +69,9 @@ GOALS = (
 )
 _CEILING_SHARE = 0.9
 """The part of the interface's rate that our source should reach."""
+_FILES_SHARE = 0.85
+"""The part of the rate of the lake's files that the table should reach."""
+_RECORD_COLUMNS = ("_key", "_value", "_partition", "_offset", "_timestamp", "_timestamp_type", "_headers")
 SECTIONS = ("scan", "cold", "projection", "copy", "count", "avro", "latency", "lake")
 _EXACTLY, _AT_LEAST = "latency at 200/s: ", "latency at 200/s, at least once: "
 _PIPELINE = "latency at 200/s, an App's pipeline: "
@@ -153,7 +156,7 @@ def _measure(run: Run, sections: set[str]) -> list[str]:
         if "latency" in sections:
             said += _latencies(run, log)
         if "lake" in sections:
-            _history(run, log)
+            said += _history(run, log)
     finally:
         log.stop()
     return said
@@ -290,8 +293,11 @@ def _avro(run: Run, log: BrokerUnderTest) -> None:
                 run.add(connector, "Avro: ", "topic to topic", answer, records, number >= 0)
 
 
-def _history(run: Run, log: BrokerUnderTest) -> None:
-    """The same records by ``mainstem.spark.table``, whose history lies in a lake, and by spark-sql-kafka's scan."""
+def _history(run: Run, log: BrokerUnderTest) -> list[str]:
+    """The same records by ``mainstem.spark.table``, whose history lies in a lake, and by spark-sql-kafka's scan.
+
+    Beside them the files of the lake, as Spark reads Parquet by itself: it is the most that the table can reach.
+    """
     records = run.records(0.5)
     with Log(log.bootstrap) as client:
         client.create_topic("history", partitions=_PARTITIONS)
@@ -299,12 +305,23 @@ def _history(run: Run, log: BrokerUnderTest) -> None:
     lake = str(run.place / "lake")
     archive(log.bootstrap, "history", lake)
     where = {"bootstrap": log.bootstrap, "topic": "history", "lake": lake, "ddl": FLIGHT_DDL}
+    files: dict[str, list[float]] = {}
     with SparkPrograms(run.arguments.session) as program:
         for number in range(-_WARMING_ROUNDS, run.rounds):
             for name, what in (("typed query", "typed"), ("whole records", "records")):
                 for connector in _WHO:
                     answer = program.order("history", format=connector, what=what, **where)
                     run.add(connector, "history: ", name, answer, records, number >= 0)
+                answer = program.order("files", format="mainstem", what=what, lake=lake, columns=_RECORD_COLUMNS)
+                if number >= 0:
+                    files.setdefault(name, []).append(records / answer["seconds"] / 1e6)
+    return [_share_of_files(run, name, sorted(rates)[len(rates) // 2]) for name, rates in files.items()]
+
+
+def _share_of_files(run: Run, name: str, ceiling: float) -> str:
+    share = run.comparison.middle(_WHO["mainstem"], f"history: {name}") / ceiling
+    line = f"{name}: Spark's own read of the lake's files gives {ceiling:.2f} M records/s. The table gives {share:.2f}"
+    return f"{line} of it; goal ≥ {_FILES_SHARE:g}, {run.comparison.judgement(is_met=share >= _FILES_SHARE)}"
 
 
 def _latencies(run: Run, log: BrokerUnderTest) -> list[str]:

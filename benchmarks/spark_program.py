@@ -14,6 +14,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -102,6 +103,18 @@ class Program:
                 frame = frame.select(value.alias("value")).select("value.*")
         if typed:
             frame = frame.groupBy("origin").agg(sf.avg("dep_delay"), sf.count("*"))
+        frame.write.format("noop").mode("overwrite").save()
+        return {}
+
+    def files(self, order: Order) -> Answer:
+        """The files of a lake as Spark reads Parquet by itself: for the same typed query, or these ``columns``."""
+        from mainstem.lake.reading import read_lake
+
+        frame = self._spark.read.parquet(*(str(file.path) for file in read_lake(Path(order["lake"])).files))
+        if order["what"] == "typed":
+            frame = frame.groupBy("origin").agg(sf.avg("dep_delay"), sf.count("*"))
+        else:
+            frame = frame.select(*order["columns"])
         frame.write.format("noop").mode("overwrite").save()
         return {}
 

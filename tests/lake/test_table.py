@@ -16,6 +16,7 @@ from mainstem.lake.files import own_path
 from mainstem.lake.table import ROW_GROUP_BYTES, LakeTable
 
 NO_COLUMNS = pa.schema([])
+COUNTED = "write.metadata.metrics.column._value"
 
 
 def rows(first: int, count: int = 3) -> pa.Table:
@@ -155,3 +156,15 @@ def test_directories_of_a_killed_process_are_made_durable(lake: Path, monkeypatc
     monkeypatch.setattr(os, "fsync", note)
     LakeTable(lake, NO_COLUMNS).close()
     assert {lake, lake / "table"} <= set(synced)
+
+
+def test_tombstones_are_counted_also_in_a_lake_that_an_older_version_made(lake: Path) -> None:
+    table = LakeTable(lake, NO_COLUMNS)
+    with table._table.transaction() as transaction:
+        transaction.remove_properties(COUNTED)
+    table.append(rows(3), {"mainstem.bookmark": "6"})
+    table.close()
+    append(lake, 6)
+    table = LakeTable(lake, NO_COLUMNS)
+    assert [file.tombstones for file in table.files] == [3, None, 3]
+    table.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from mainstem.gateway.server.app import create_app
 from mainstem.gateway.server.host_app import create_host_app
 from mainstem.gateway.server.serving import listen_unix
 from mainstem.gateway.views.forwarding import ForwardingBackend
+from mainstem.lake.reading import read_lake
 from mainstem.pipelines.app import App
 from mainstem.pipelines.kinds import Lake
 from mainstem.schema.topic_schemas import lookup
@@ -94,6 +96,33 @@ def test_both_halves_together_are_what_the_log_has(archive: Archive) -> None:
     both, log = archive.table(records=True), archive.log(includeHeaders="true")
     assert both.schema == log.schema
     assert rows(both) == rows(log)
+
+
+def test_values_are_read_of_files_with_tombstones_alone(archive: Archive) -> None:
+    archive.catch_up()
+    add_odd_records(archive.world.log, archive.topic)
+    archive.catch_up()
+    assert [file.tombstones for file in read_lake(archive.path).files] == [0, 1]
+    both = archive.table()
+    assert rows(both) == rows(archive.log(valueSchema="registered", mode="DROPMALFORMED"))
+    scans = [line for line in plan_of(both).splitlines() if "FileScan parquet" in line]
+    assert ["_value#" in line for line in scans] == [False, True]
+
+
+def test_files_whose_tombstones_were_not_counted_are_read_as_others(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_odd_records(archive.world.log, archive.topic)
+    archive.catch_up()
+    found = read_lake(archive.path)
+    uncounted = replace(found, files=tuple(replace(file, tombstones=None) for file in found.files))
+    monkeypatch.setattr("mainstem.lake.reading.read_lake", lambda _: uncounted)
+    assert rows(archive.table()) == rows(archive.log(valueSchema="registered", mode="DROPMALFORMED"))
+
+
+def plan_of(frame: DataFrame) -> str:
+    """The physical plan."""
+    return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
 def test_nothing_is_missed_or_seen_twice_while_the_lake_commits_and_merges(archive: Archive) -> None:

@@ -56,7 +56,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mainstem.durable_files import LOCAL_FILES, put_in_place, replace_file
 from mainstem.errors import StorageError
-from mainstem.lake.columns import OFFSET, PARTITION, RECORD
+from mainstem.lake.columns import OFFSET, PARTITION, RECORD, VALUE
 from mainstem.lake.files import DIRECTORY, DURABLE_FILES, TABLE_FILES, create, make_parts, own_path
 
 CATALOG: Final = "catalog.db"
@@ -79,13 +79,18 @@ _PROPERTIES: Final = {
     "write.metadata.metrics.column._partition": "full",
     "write.metadata.metrics.column._offset": "full",
     "write.metadata.metrics.column._timestamp": "full",
+    # How many values are null: a reader of typed columns need not read the values of a file without tombstones.
+    "write.metadata.metrics.column._value": "counts",
 }
 _NO_TIME_BOUNDS: Final = {"write.metadata.metrics.column._timestamp": "counts"}
 
 
 @dataclass(frozen=True, slots=True)
 class LakeFile:
-    """One data file. ``schema_id``: the table's schema by which its values were read."""
+    """One data file. ``schema_id``: the table's schema by which its values were read.
+
+    ``tombstones``: how many records have no value; None where the file was written before they were counted.
+    """
 
     path: Path
     number: int
@@ -93,6 +98,7 @@ class LakeFile:
     rows: int
     size_bytes: int
     entry: DataFile
+    tombstones: int | None = None
 
 
 class LakeTable:
@@ -178,7 +184,7 @@ class LakeTable:
                 metadata = writer.writer.metadata
         except OSError as error:
             raise StorageError(f"the lake's file {path} cannot be written: {error}") from error
-        return _lake_file(self._entry(path, metadata), self._directory)
+        return _lake_file(self._entry(path, metadata), self._table, self._directory)
 
     def _entry(self, path: Path, metadata: Any) -> DataFile:
         try:
@@ -226,7 +232,7 @@ class LakeTable:
             ExpireSnapshots(transaction=transaction).by_ids([each.snapshot_id for each in old]).commit()
 
     def _follow(self, typed: pa.Schema) -> None:
-        """Add the columns that are new, and let those go that the topic's schema has no longer."""
+        """Add the columns and properties that are new, and let columns go that the topic's schema has no longer."""
         present = {field.name: field.type for field in plain_schema(self._table)}
         changed = [f"{f.name}: {present[f.name]} → {f.type}" for f in typed if present.get(f.name, f.type) != f.type]
         if changed:
@@ -238,6 +244,10 @@ class LakeTable:
                 for name in gone:
                     update.delete_column(name)
                 update.union_by_name(new)
+        missing = {name: value for name, value in _PROPERTIES.items() if self._table.properties.get(name) != value}
+        if missing:  # of a lake that an older version made
+            with self._table.transaction() as transaction:
+                transaction.set_properties(missing)
 
     def _retire(self, files: Sequence[LakeFile]) -> None:
         """Write down, before they are replaced, that readers may be at these files."""
@@ -358,14 +368,16 @@ def open_catalog(path: Path) -> SqlCatalog:
 
 def files_of(table: Table, directory: Path) -> tuple[LakeFile, ...]:
     """The data files of the newest snapshot of the lake in ``directory``, in order."""
-    found = [_lake_file(task.file, directory) for task in table.scan().plan_files()]
+    found = [_lake_file(task.file, table, directory) for task in table.scan().plan_files()]
     return tuple(sorted(found, key=lambda file: file.path.name))
 
 
-def _lake_file(entry: DataFile, directory: Path) -> LakeFile:
+def _lake_file(entry: DataFile, table: Table, directory: Path) -> LakeFile:
     path = own_path(directory, entry.file_path)
     number, schema_id, _ = path.stem.split("-")
-    return LakeFile(path, int(number), int(schema_id), int(entry.record_count), int(entry.file_size_in_bytes), entry)
+    tombstones = (entry.null_value_counts or {}).get(table.schema().find_field(VALUE).field_id)
+    rows, size_bytes = int(entry.record_count), int(entry.file_size_in_bytes)
+    return LakeFile(path, int(number), int(schema_id), rows, size_bytes, entry, tombstones)
 
 
 def _named_files(table: Table, directory: Path) -> set[Path]:

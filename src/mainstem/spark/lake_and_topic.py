@@ -11,6 +11,7 @@ any read of a log does.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mainstem.lake.reading import LakeFiles
+    from mainstem.lake.table import LakeFile
 
 _GATEWAY = "http://localhost:8080"
 _BOOTSTRAP = "localhost:9092"
@@ -82,10 +84,10 @@ def table(
         else:
             options |= {"includeHeaders": "true"}
     newer = spark.read.format("mainstem").options(**options).load()
-    older = _files(spark, archive)
     if "valueSchema" in options:
-        older = older.where(_is_row())
+        older = _rows(spark, archive)
         return older.select(*(_typed(field, older) for field in newer.schema)).union(newer)
+    older = _read(spark, archive, archive.files)
     own = {"topic": f"'{topic}'", **_RECORD}
     columns = (_cast(own[field.name], field.dataType, field.name) for field in newer.schema)
     return older.selectExpr(*columns).union(newer)
@@ -111,17 +113,27 @@ def _position_of(lake: LakeFiles, topic: str, log: Log) -> str:
     return json.dumps({topic: starts})
 
 
-def _files(spark: SparkSession, lake: LakeFiles) -> DataFrame:
+def _read(spark: SparkSession, lake: LakeFiles, files: Sequence[LakeFile]) -> DataFrame:
     schema = from_arrow_schema(lake.schema)
-    if not lake.files:
+    if not files:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(*(str(file.path) for file in lake.files))
+    return spark.read.schema(schema).parquet(*(str(file.path) for file in files))
 
 
-def _is_row() -> Column:
-    """Whether a read of typed columns gives a row: no tombstone, and a JSON object, whether all of it fits or not."""
+def _rows(spark: SparkSession, lake: LakeFiles) -> DataFrame:
+    """The records that a read of typed columns gives: no tombstones, and JSON objects, whether all of it fits or not.
+
+    To tell a tombstone Spark has to read the values, which are most of a lake. So files without one are read apart.
+    """
     error = sf.col(ERROR)
-    return sf.col(VALUE).isNotNull() & (error.isNull() | ~error.startswith(UNREADABLE))
+    is_object = error.isNull() | ~error.startswith(UNREADABLE)
+    plain = [file for file in lake.files if file.tombstones == 0]
+    others = [file for file in lake.files if file.tombstones != 0]
+    with_values = _read(spark, lake, others).where(sf.col(VALUE).isNotNull() & is_object)
+    if not plain:
+        return with_values
+    rows = _read(spark, lake, plain).where(is_object)
+    return rows.union(with_values) if others else rows
 
 
 def _typed(field: StructField, lake: DataFrame) -> Column:

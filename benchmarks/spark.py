@@ -315,13 +315,15 @@ def _history(run: Run, log: BrokerUnderTest) -> list[str]:
                 answer = program.order("files", format="mainstem", what=what, lake=lake, columns=_RECORD_COLUMNS)
                 if number >= 0:
                     files.setdefault(name, []).append(records / answer["seconds"] / 1e6)
-    return [_share_of_files(run, name, sorted(rates)[len(rates) // 2]) for name, rates in files.items()]
+    return [_share_of_files(run, name, sorted(rates)) for name, rates in files.items()]
 
 
-def _share_of_files(run: Run, name: str, ceiling: float) -> str:
+def _share_of_files(run: Run, name: str, rates: list[float]) -> str:
+    ceiling = rates[len(rates) // 2]
     share = run.comparison.middle(_WHO["mainstem"], f"history: {name}") / ceiling
-    line = f"{name}: Spark's own read of the lake's files gives {ceiling:.2f} M records/s. The table gives {share:.2f}"
-    return f"{line} of it; goal ≥ {_FILES_SHARE:g}, {run.comparison.judgement(is_met=share >= _FILES_SHARE)}"
+    line = f"{name}: Spark's own read of the lake's files gives {ceiling:.2f} ({rates[0]:.2f}–{rates[-1]:.2f}) M/s"
+    met = run.comparison.judgement(is_met=share >= _FILES_SHARE)
+    return f"{line}. The table gives {share:.2f} of it; goal ≥ {_FILES_SHARE:g}, {met}"
 
 
 def _latencies(run: Run, log: BrokerUnderTest) -> list[str]:

@@ -2,12 +2,14 @@
 
 Each target runs in a fork of this process: to instrument the product takes longer than a short run. The files of a
 target are in ``DIRECTORY/TARGET``: the corpus, what it wrote (``said``), and inputs that are wrong (``crash-…``). One
-line for each target, its name and its exit code, goes to standard output; 0 means that nothing was found.
+line for each target, its name and its exit code, goes to standard output; 0 means that nothing was found. A target that
+hangs is killed.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Final, NoReturn
@@ -18,6 +20,8 @@ with atheris.instrument_imports(include=["mainstem"]):
     from tests.fuzz.targets import TARGETS, alarm, seeds
 
 _MEMORY_MB: Final = 1024
+MORE_S: Final = 90
+"""How long a target may take beside its time: for what it begins with, and for its last input."""
 
 
 def main() -> None:
@@ -27,7 +31,10 @@ def main() -> None:
         child = os.fork()
         if not child:
             _fuzz(name, place / name, int(seconds))
+        signal.signal(signal.SIGALRM, lambda _number, _frame, child=child: os.kill(child, signal.SIGKILL))
+        signal.alarm(int(seconds) + MORE_S)
         _, status = os.waitpid(child, 0)
+        signal.alarm(0)
         print(name, os.waitstatus_to_exitcode(status), flush=True)  # noqa: T201 - it is this program's answer
 
 

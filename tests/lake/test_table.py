@@ -13,7 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from mainstem.lake.columns import RECORD
 from mainstem.lake.compaction import merged
 from mainstem.lake.files import own_path
-from mainstem.lake.table import ROW_GROUP_BYTES, LakeTable
+from mainstem.lake.table import _PROPERTIES, ROW_GROUP_BYTES, LakeTable
 
 NO_COLUMNS = pa.schema([])
 COUNTED = "write.metadata.metrics.column._value"
@@ -158,13 +158,13 @@ def test_directories_of_a_killed_process_are_made_durable(lake: Path, monkeypatc
     assert {lake, lake / "table"} <= set(synced)
 
 
-def test_tombstones_are_counted_also_in_a_lake_that_an_older_version_made(lake: Path) -> None:
-    table = LakeTable(lake, NO_COLUMNS)
-    with table._table.transaction() as transaction:
-        transaction.remove_properties(COUNTED)
-    table.append(rows(3), {"mainstem.bookmark": "6"})
-    table.close()
-    append(lake, 6)
-    table = LakeTable(lake, NO_COLUMNS)
-    assert [file.tombstones for file in table.files] == [3, None, 3]
+def test_tombstones_are_counted_also_in_a_lake_that_an_older_version_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.delitem(_PROPERTIES, COUNTED)
+        append(tmp_path / "lake", 0)
+    append(tmp_path / "lake", 3)
+    table = LakeTable(tmp_path / "lake", NO_COLUMNS)
+    assert [file.tombstones for file in table.files] == [None, 3]
     table.close()

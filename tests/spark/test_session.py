@@ -44,6 +44,26 @@ def test_only_the_session_of_pipelines_does_without_the_optimizing_compiler(monk
         assert ("-XX:TieredStopAtLevel=1" in options) == is_for_pipelines
 
 
+@pytest.mark.spark
+def test_a_session_for_queries_runs_with_the_optimizing_compiler() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_SUBMIT_OPTS"}
+    done = subprocess.run(
+        [sys.executable, "-c", _QUERY], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout.split() == ["4", "499500"], done.stderr
+
+
+_QUERY = """
+from mainstem.spark.session import session
+spark = session("queries")
+java = spark._jvm.java.lang
+bean = java.management.ManagementFactory.getPlatformMXBean(
+    java.Class.forName("com.sun.management.HotSpotDiagnosticMXBean")
+)
+print(bean.getVMOption("TieredStopAtLevel").getValue(), spark.range(1000).selectExpr("sum(id)").first()[0])
+"""
+
+
 def test_a_class_archive_is_used_when_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     java = Java(Path("/java"), "17.0.1")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -96,9 +97,10 @@ def ensure_class_archive() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="class-archive-", dir=jars) as directory:
         made = Path(directory) / _ARCHIVE
-        with ApacheKafka(java_options=(f"-XX:ArchiveClassesAtExit={made}",)):
-            pass
-        if made.exists():
+        kafka = ApacheKafka(java_options=(f"-XX:ArchiveClassesAtExit={made}",)).start()
+        process = kafka._process
+        kafka.stop()
+        if process is not None and process.returncode != -signal.SIGKILL and made.exists():  # a whole one
             made.replace(jars / _ARCHIVE)
 
 

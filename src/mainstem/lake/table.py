@@ -187,10 +187,11 @@ class LakeTable:
         return _lake_file(self._entry(path, metadata), self._table, self._directory)
 
     def _entry(self, path: Path, metadata: Any) -> DataFile:
+        properties = {**self._table.metadata.properties, **_PROPERTIES}  # an older version's lake may lack some
         try:
-            statistics = self._statistics(metadata, self._table.metadata.properties)
+            statistics = self._statistics(metadata, properties)
         except (OverflowError, ValueError):  # a time before the year 1 or past 9999, which pyiceberg cannot hold
-            statistics = self._statistics(metadata, {**self._table.metadata.properties, **_NO_TIME_BOUNDS})
+            statistics = self._statistics(metadata, {**properties, **_NO_TIME_BOUNDS})
         entry = DataFile.from_args(
             content=DataFileContent.DATA,
             file_path=str(path),
@@ -232,7 +233,7 @@ class LakeTable:
             ExpireSnapshots(transaction=transaction).by_ids([each.snapshot_id for each in old]).commit()
 
     def _follow(self, typed: pa.Schema) -> None:
-        """Add the columns and properties that are new, and let columns go that the topic's schema has no longer."""
+        """Add the columns that are new, and let those go that the topic's schema has no longer."""
         present = {field.name: field.type for field in plain_schema(self._table)}
         changed = [f"{f.name}: {present[f.name]} → {f.type}" for f in typed if present.get(f.name, f.type) != f.type]
         if changed:
@@ -244,10 +245,6 @@ class LakeTable:
                 for name in gone:
                     update.delete_column(name)
                 update.union_by_name(new)
-        missing = {name: value for name, value in _PROPERTIES.items() if self._table.properties.get(name) != value}
-        if missing:  # of a lake that an older version made
-            with self._table.transaction() as transaction:
-                transaction.set_properties(missing)
 
     def _retire(self, files: Sequence[LakeFile]) -> None:
         """Write down, before they are replaced, that readers may be at these files."""

@@ -129,11 +129,10 @@ def _rows(spark: SparkSession, lake: LakeFiles) -> DataFrame:
     is_object = error.isNull() | ~error.startswith(UNREADABLE)
     plain = [file for file in lake.files if file.tombstones == 0]
     others = [file for file in lake.files if file.tombstones != 0]
-    with_values = _read(spark, lake, others).where(sf.col(VALUE).isNotNull() & is_object)
-    if not plain:
-        return with_values
-    rows = _read(spark, lake, plain).where(is_object)
-    return rows.union(with_values) if others else rows
+    if plain and not others:
+        return _read(spark, lake, plain).where(is_object)
+    rows = _read(spark, lake, others).where(sf.col(VALUE).isNotNull() & is_object)
+    return _read(spark, lake, plain).where(is_object).union(rows) if plain else rows
 
 
 def _typed(field: StructField, lake: DataFrame) -> Column:

@@ -36,8 +36,18 @@ def test_the_import_contracts_hold() -> None:
     ],
 )
 def test_a_light_module_loads_no_heavy_library(module: str) -> None:
-    program = f"import json, sys, {module}; print(json.dumps([name.split('.')[0] for name in sys.modules]))"
-    loaded = subprocess.run(
+    assert _loaded(module) & HEAVY == set()
+
+
+def test_a_gateway_and_a_console_load_nothing_that_reads_records() -> None:
+    loaded = _loaded("mainstem.gateway.server.app", "mainstem.gateway.monitoring.monitor", "mainstem.console.process")
+    assert loaded & HEAVY == {"fastapi", "pydantic", "uvicorn"}
+
+
+def _loaded(*modules: str) -> set[str]:
+    """The packages in a process that has imported these modules."""
+    program = f"import json, sys, {', '.join(modules)}; print(json.dumps([name.split('.')[0] for name in sys.modules]))"
+    done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True, cwd=ROOT
     )
-    assert set(json.loads(loaded.stdout)) & HEAVY == set()
+    return set(json.loads(done.stdout))

@@ -14,7 +14,7 @@ from mainstem.views.host.host import ViewHost
 from mainstem.views.past.as_of import AsOf
 from mainstem.views.read_options import ReadOptions
 from mainstem.views.requests import GetQuery
-from mainstem.views.verification.diff import DiffRequest
+from mainstem.views.verification.diff_request import DiffRequest
 from tests.views.hosting import GET, REQUESTS, Setting
 
 WAIT_S = 120.0

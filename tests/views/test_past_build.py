@@ -22,7 +22,8 @@ from mainstem.views.feed.feed import Feed
 from mainstem.views.past.past_build import PastBuilder
 from mainstem.views.stores.store import Bookmark, Row, StoreDefinition, ViewStore, no_dead_letters
 from mainstem.views.stores.store_snapshots import StoreSnapshots, store_in
-from mainstem.views.verification.diff import Change, DiffRequest, changes_between
+from mainstem.views.verification.diff import Change, changes_between
+from mainstem.views.verification.diff_request import DiffRequest
 from tests.views.fake_log import FIRST_LIFE, TOPIC, FakeLog
 from tests.views.support import KINDS, POISON, SCHEMA, KeyAndValue, KindUnderTest, flight, history, tombstone
 

@@ -13,7 +13,8 @@ from mainstem.errors import PositionError, QueryError, UnknownViewError, ViewSto
 from mainstem.model import Position
 from mainstem.record.writer import NewRecord, build_batch
 from mainstem.views.host.host import ViewHost
-from mainstem.views.subscriptions.change_rows import ChangeSubscription, RowChanges, WatchRequest
+from mainstem.views.requests import WatchRequest
+from mainstem.views.subscriptions.change_rows import ChangeSubscription, RowChanges
 from tests.views.fake_log import FakeLog
 from tests.views.hosting import Setting
 

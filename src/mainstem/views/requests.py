@@ -2,7 +2,7 @@
 
 A store answers the requests of its own kind and refuses others with a QueryError. A request with ``HTTP`` has a route,
 whose parameters are its fields: a field's ``metadata`` holds the parameter's ``alias`` and ``description``.
-Immutable; safe from any thread.
+A ``WatchRequest`` is for the view's host. Immutable; safe from any thread.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 from mainstem.errors import QueryError
+from mainstem.model import Position
 
 Direction: TypeAlias = Literal["out", "in", "both"]
 
@@ -169,6 +170,20 @@ class MetricsQuery:
 @dataclass(frozen=True, slots=True)
 class MetricsPageQuery:
     """Metrics: one row, whose ``text`` is everything in Prometheus' text format."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRequest:
+    """The keys to watch: one key, the keys with a prefix, or all; ``since`` is the client's position."""
+
+    key: str | None = None
+    prefix: str | None = None
+    since: Position | None = None
+
+    def __post_init__(self) -> None:
+        """Raises QueryError."""
+        if self.key is not None and self.prefix is not None:
+            raise QueryError("give a key or a prefix, not both")
 
 
 Request: TypeAlias = (

@@ -14,7 +14,7 @@ from mainstem.model import OnDamaged, Position
 from mainstem.views.past.as_of import read_moment
 from mainstem.views.read_options import LAG_MS_MAX, WAIT_S, WAIT_S_MAX, ReadOptions
 from mainstem.views.requests import LIMIT_MAX
-from mainstem.views.verification.diff import DiffRequest
+from mainstem.views.verification.diff_request import DiffRequest
 
 _POSITION_EXAMPLE = "flights/0:17,flights/3:9"
 _Start = Annotated[

@@ -24,7 +24,7 @@ from mainstem.gateway.views.view_stream import Wake, view_stream
 
 if TYPE_CHECKING:
     from mainstem.views.host.host import ViewHost
-    from mainstem.views.subscriptions.change_rows import WatchRequest
+    from mainstem.views.requests import WatchRequest
 
 Work: TypeAlias = "Callable[[ViewHost], Response]"
 

@@ -30,7 +30,7 @@ from mainstem.gateway.streams.event_stream import EventStream, Streams
 from mainstem.gateway.views.backend import Work
 from mainstem.model import Position
 from mainstem.tracing.spans import request_headers
-from mainstem.views.subscriptions.change_rows import WatchRequest
+from mainstem.views.requests import WatchRequest
 
 _CONNECTIONS_MAX = 512
 # Longer than any wait or query that a host allows; a rebuild or a verification may take its time.

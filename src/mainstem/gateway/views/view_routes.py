@@ -27,8 +27,8 @@ from mainstem.gateway.views.backend import ViewBackend
 from mainstem.model import Position
 from mainstem.views import requests
 from mainstem.views.read_options import ReadOptions
-from mainstem.views.subscriptions.change_rows import WatchRequest
-from mainstem.views.verification.diff import DiffRequest
+from mainstem.views.requests import WatchRequest
+from mainstem.views.verification.diff_request import DiffRequest
 
 if TYPE_CHECKING:
     from mainstem.views.host.host import ViewHost

@@ -14,12 +14,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mainstem.gateway.http.blocking import Workers
 from mainstem.gateway.streams.event_format import beat, event, opening
 from mainstem.gateway.streams.event_stream import BEAT_S, EventStream, Streams
-from mainstem.views.subscriptions.change_rows import ChangeSubscription, RowChanges
+
+if TYPE_CHECKING:
+    from mainstem.views.subscriptions.change_rows import ChangeSubscription, RowChanges
 
 _HELD_S: Final = 0.1
 

@@ -46,7 +46,7 @@ from mainstem.views.host.progress_follower import ProgressFollower
 from mainstem.views.host.view import HostContext, HostedView
 from mainstem.views.host.waited_reads import WaitedReads
 from mainstem.views.read_options import WAIT_S, ReadOptions
-from mainstem.views.requests import Request
+from mainstem.views.requests import Request, WatchRequest
 from mainstem.views.status import (
     Applied,
     RebuildFrom,
@@ -60,9 +60,10 @@ from mainstem.views.status import (
 from mainstem.views.stores.store import Answer
 from mainstem.views.stores.store_kinds import store_class
 from mainstem.views.stores.store_snapshots import EVERY_RECORDS
-from mainstem.views.subscriptions.change_rows import ChangeSubscription, WatchRequest
+from mainstem.views.subscriptions.change_rows import ChangeSubscription
 from mainstem.views.subscriptions.changes import Changes
-from mainstem.views.verification.diff import DiffAnswer, DiffRequest
+from mainstem.views.verification.diff import DiffAnswer
+from mainstem.views.verification.diff_request import DiffRequest
 from mainstem.views.verification.sampling import Sampling, SamplingThread
 
 _LOG_TIMEOUT_S = 10.0

@@ -39,15 +39,16 @@ from mainstem.views.host.schemas import TopicValues, values_of_view
 from mainstem.views.past.as_of import AsOf, position_at
 from mainstem.views.past.historical_stores import HistoricalStores
 from mainstem.views.past.past_build import PastBuilder
-from mainstem.views.requests import GetQuery, Request
+from mainstem.views.requests import GetQuery, Request, WatchRequest
 from mainstem.views.status import Applied, BuiltFrom, RebuildFrom, RebuildResult, VerifyResult, ViewPast, ViewStatus
 from mainstem.views.stores.store import Answer, Poison, Row, Snapshot, StoreDefinition, ViewStore
 from mainstem.views.stores.store_kinds import open_store, store_class
 from mainstem.views.stores.store_snapshots import StoreSnapshots, copy_store
-from mainstem.views.subscriptions.change_rows import ChangeSubscription, WatchRequest
+from mainstem.views.subscriptions.change_rows import ChangeSubscription
 from mainstem.views.subscriptions.changes import Changes
 from mainstem.views.subscriptions.subscriptions import Subscriptions
-from mainstem.views.verification.diff import DiffAnswer, DiffRequest, changes_between
+from mainstem.views.verification.diff import DiffAnswer, changes_between
+from mainstem.views.verification.diff_request import DiffRequest
 from mainstem.views.verification.sampling import Sampler, Sampling, Subject
 from mainstem.views.verification.verify import Replay, by_account, compare
 from mainstem.views.versions.version import SchemaFoundError, Version

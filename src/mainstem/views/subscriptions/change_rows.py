@@ -21,6 +21,7 @@ from mainstem.client.log import Log
 from mainstem.errors import PositionError, QueryError, UnavailableError, UnknownTopicError, ViewStoppedError
 from mainstem.model import Position
 from mainstem.views.feed.feed import Feed, LossPolicy
+from mainstem.views.requests import WatchRequest
 from mainstem.views.stores.store import Bookmark, Row
 from mainstem.views.subscriptions.subscriptions import KEYS_MAX, Subscriptions, WatchFilter
 
@@ -33,20 +34,6 @@ _REPLAY_MAX: Final = 100_000
 _FETCH_BYTES: Final = 1 << 20
 _COLUMNS: Final = frozenset({"key"})
 _WAIT_MS: Final = 500
-
-
-@dataclass(frozen=True, slots=True)
-class WatchRequest:
-    """The keys to watch: one key, the keys with a prefix, or all; ``since`` is the client's position."""
-
-    key: str | None = None
-    prefix: str | None = None
-    since: Position | None = None
-
-    def __post_init__(self) -> None:
-        """Raises QueryError."""
-        if self.key is not None and self.prefix is not None:
-            raise QueryError("give a key or a prefix, not both")
 
 
 @dataclass(frozen=True, slots=True)

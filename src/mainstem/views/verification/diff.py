@@ -11,38 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from mainstem.clock import Clock
-from mainstem.errors import QueryError
 from mainstem.model import Position
-from mainstem.views.past.as_of import AsOf
-from mainstem.views.read_options import WAIT_S, ReadOptions
-from mainstem.views.requests import LIMIT_MAX
 from mainstem.views.stores.sql.query_bounds import size_of
 from mainstem.views.stores.store import Row, Snapshot
+from mainstem.views.verification.diff_request import DiffRequest
 from mainstem.views.verification.verify import side_by_side
 
 _WALK_S_MAX = 10.0
 _ANSWER_BYTES = 16 << 20
 _LOOK_EVERY = 256
-
-
-@dataclass(frozen=True, slots=True)
-class DiffRequest:
-    """From the state at ``start`` to that at ``end`` (default: now); only keys after ``after``.
-
-    States that do not exist yet are built within ``timeout_s``.
-    """
-
-    start: AsOf
-    end: AsOf | None = None
-    limit: int = 1_000
-    after: str | None = None
-    timeout_s: float = WAIT_S
-
-    def __post_init__(self) -> None:
-        """Raises QueryError."""
-        ReadOptions(timeout_s=self.timeout_s)
-        if not 1 <= self.limit <= LIMIT_MAX:
-            raise QueryError(f"limit {self.limit}: it has to be from 1 to {LIMIT_MAX}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out all that is marked ``cluster`` unless the command line asks for that mark."""
     if "cluster" in (config.option.markexpr or ""):
         return
-    chosen = [item for item in items if item.get_closest_marker("cluster") is None]
-    if len(chosen) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-        items[:] = chosen
+    left_out = [item for item in items if item.get_closest_marker("cluster") is not None]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item.get_closest_marker("cluster") is None]

@@ -10,6 +10,7 @@ import typer
 from mainstem.cli import options
 from mainstem.cli.output import out, out_json
 from mainstem.cli.records.progress_bar import progress_bar
+from mainstem.extras import import_arrow_alone
 
 
 def load(  # noqa: PLR0913 - a command's options are its parameters
@@ -43,6 +44,7 @@ def load(  # noqa: PLR0913 - a command's options are its parameters
     from mainstem.connectors.find_files import find_files
 
     find_files(files)  # a file that is not there is an error at once, before anything slow is loaded
+    import_arrow_alone()
     from mainstem.client.log import Log
     from mainstem.connectors import loads
     from mainstem.connectors.files import load as load_files

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from mainstem.errors import ConfigError, MainstemError
 from mainstem.exit_codes import NOT_NOW, report_error
+from mainstem.extras import import_arrow_alone
 from mainstem.open_files import raise_open_files_limit
 from mainstem.pipelines.load import load_app
 
@@ -63,6 +64,7 @@ def run(options: argparse.Namespace) -> None:
     WATCH.memory_max = memory_limit() or WATCH.memory_max
     WATCH.on_runaway = _end_process
     app = load_app(options.app)
+    import_arrow_alone()  # after the App: it may use pandas
 
     from mainstem.gateway.server.host_app import create_host_app
     from mainstem.gateway.server.serving import listen_unix, serve, stop_with_parent

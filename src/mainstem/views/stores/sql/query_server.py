@@ -23,6 +23,7 @@ from typing import Any, Final, Protocol
 
 from mainstem.errors import ConfigError, MainstemError, QueryError, StorageError
 from mainstem.exit_codes import DONE, NOT_NOW
+from mainstem.extras import import_arrow_alone
 from mainstem.views.requests import SqlQuery
 from mainstem.views.stores.sql.query_watch import WATCH, WatchedQuery, memory_limit
 from mainstem.views.stores.sql.sql_queries import CursorSnapshot
@@ -140,6 +141,7 @@ def main() -> None:
     """Serve until the parent is gone."""
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)  # they reach the whole group; the parent closes the source
+    import_arrow_alone()
     control = Connection(int(sys.argv[1]))
     sessions: list[_Session] = []
     try:

@@ -72,8 +72,8 @@ def import_arrow_alone() -> None:
     """Load pyarrow, where it is installed, and let it note that there is no pandas, unless that is loaded already.
 
     pyarrow loads pandas when it first makes an array of Python's values, so as to know a Series: 0.35 s and 40 MB, in a
-    view before its first record. It tries that once. Whoever asks for a data frame by name (``to_pandas``) still gets
-    one; only a Series that is given to ``pyarrow.array`` is taken for any other sequence.
+    view before its first record. It tries that once. ``to_pandas`` still makes a data frame; only a Series that
+    is given to ``pyarrow.array`` is taken for any other sequence.
 
     For the start of a process, before it has threads: one that imports pandas meanwhile would fail.
     """

@@ -192,6 +192,9 @@ def _load() -> None:
     What the modules make stays. A collector that looks through it again and again takes most of the time of an answer
     about thousands of partitions.
     """
-    import mainstem.console.site  # noqa: F401  # loaded for later
-
+    gc.disable()
+    try:
+        import mainstem.console.site  # noqa: F401  # loaded for later
+    finally:
+        gc.enable()
     gc.freeze()

@@ -34,7 +34,7 @@ def test_an_array_of_pythons_values_loads_no_pandas(before: str, is_loaded: bool
     assert _said(f"from mainstem.extras import import_arrow_alone\n{before}\n{_LOADED}") == f"['a'] {is_loaded}"
 
 
-def test_a_data_frame_is_there_for_whoever_asks() -> None:
+def test_a_data_frame_is_still_made() -> None:
     program = (
         "from mainstem.extras import import_arrow_alone\nimport_arrow_alone()\n"
         "import pyarrow as pa\nframe = pa.table({'a': [1]}).to_pandas()\n"

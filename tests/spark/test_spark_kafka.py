@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -24,7 +25,9 @@ def said() -> list[dict[str, Any]]:
     with BrokerProcess(settings=SETTINGS) as broker, ApacheKafka(**kafka_settings) as kafka:
         with varied_topics(broker.bootstrap), varied_topics(kafka.bootstrap):
             arguments = (broker.bootstrap, *READINGS, f"@{kafka.bootstrap}", *READINGS)
-            done = both.run("-m", "tests.support.same_rows", *arguments, timeout_s=600)
+            # C1 alone, as in the other tests: this environment has none of Spark's variables.
+            options = {"SPARK_SUBMIT_OPTS": os.environ["SPARK_SUBMIT_OPTS"]}
+            done = both.run("-m", "tests.support.same_rows", *arguments, timeout_s=600, environment=options)
     assert done.returncode == 0, done.stderr[-2000:]
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -2,7 +2,7 @@
 
 The JVMs of Spark compile with C1 alone in tests. They live for seconds: C2 would take a third of their processor time,
 and what it compiles would hardly run. Spark reads the option from ``SPARK_SUBMIT_OPTS``. numpy starts no threads for
-linear algebra, which nothing here needs: they wait busily after each import.
+linear algebra, which nothing here needs: they spin for a while after each import.
 
 What the collection of the tests makes stays: the garbage collector need not look through it, then or later.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import os
 
+import pytest
 from hypothesis import settings
 
 pytest_plugins = (
@@ -29,7 +30,8 @@ settings.register_profile("house", deadline=None, derandomize="CI" in os.environ
 settings.load_profile("house")
 
 
-def pytest_collection_finish() -> None:
-    """Look for garbage from here on."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """Look for garbage from here on; also in the process that hands the tests out, which collects none itself."""
     gc.freeze()
     gc.enable()

@@ -1,4 +1,4 @@
-"""The optional parts of the installation: the modules of each extra, an error for missing ones, and pyarrow alone."""
+"""The optional parts of the installation: each extra's modules, an error for missing ones, pyarrow without pandas."""
 
 from __future__ import annotations
 
@@ -71,11 +71,9 @@ class _NoPandas(importlib.abc.MetaPathFinder):
 def import_arrow_alone() -> None:
     """Load pyarrow, where it is installed, and let it note that there is no pandas, unless that is loaded already.
 
-    pyarrow loads pandas when it first makes an array of Python's values, so as to know a Series: 0.35 s and 40 MB, in a
-    view before its first record. It tries that once. ``to_pandas`` still makes a data frame; only a Series that
-    is given to ``pyarrow.array`` is taken for any other sequence.
-
-    For the start of a process, before it has threads: one that imports pandas meanwhile would fail.
+    pyarrow loads pandas when it first makes an array of Python's values, to recognize a Series: 0.35 s and 40 MB. It
+    tries that once. Without pandas it takes a Series for a plain sequence: NaN stays NaN, and a missing time is an
+    error. So this is for processes that run no code of users, and before they have threads.
     """
     if "pandas" in sys.modules or not _is_installed("pyarrow"):
         return

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import httpx
+import pytest
 
 from mainstem.client.log import Log
+from mainstem.encodings.encoded_records import EncodedRecords
 from mainstem.model import Position
 from mainstem.schema.infer import schema_of
 from mainstem.schema.topic_schemas import register
@@ -123,6 +127,16 @@ def test_an_append_that_is_validated_takes_what_fits_the_schema_alone(
     assert api.post(url, json=records, params={"dry_run": "true"}).status_code == 422
     assert api.post(url, json=good, params={"validate": "true"}).status_code == 201
     assert api.post(url, json=records).status_code == 201
+
+
+def test_the_first_check_loads_its_libraries_in_a_thread(
+    api: httpx.Client, mainstem_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loops: list[object] = []
+    monkeypatch.setattr(EncodedRecords, "require", lambda *_: loops.append(asyncio._get_running_loop()))
+    url = f"/topics/{mainstem_topic}/records"
+    assert api.post(url, json={"records": [{"value": 1}]}, params={"validate": "true"}).status_code == 201
+    assert loops == [None]
 
 
 def test_the_example_of_a_schema_fits_it(api: httpx.Client, mainstem_topic: str, mainstem_log: Log) -> None:

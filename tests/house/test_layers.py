@@ -39,7 +39,7 @@ def test_a_light_module_loads_no_heavy_library(module: str) -> None:
     assert _loaded(module) & HEAVY == set()
 
 
-def test_a_gateway_and_a_console_load_nothing_that_reads_records() -> None:
+def test_a_gateway_and_a_console_start_without_arrow_and_kernels() -> None:
     loaded = _loaded("mainstem.gateway.server.app", "mainstem.gateway.monitoring.monitor", "mainstem.console.process")
     assert loaded & HEAVY == {"fastapi", "pydantic", "uvicorn"}
 

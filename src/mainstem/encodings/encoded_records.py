@@ -1,13 +1,14 @@
 """Records of encoded topics for the API and the commands: keys are text and values JSON there, encoded in the log.
 
-What cannot be decoded is shown as it is. Contract: thread-safe; calls may block on the log. Arrow and the native
-kernels are loaded with the first encoded value.
+What cannot be decoded is shown as it is. Contract: thread-safe; calls may block on the log. The first encoded value, or
+the first check, loads Arrow and the native kernels: half a second, not for an event loop.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -23,7 +24,10 @@ from mainstem.schemas_topic.frames import KEY_HEADER, VALUE_HEADER
 
 if TYPE_CHECKING:
     from mainstem.encodings.topic_values import Codec
+    from mainstem.schema.validation import Validator
 
+# CPython 3.11 can fail to compile what several threads import at once ("AST constructor recursion depth mismatch").
+_LOADING: Final = threading.Lock()
 _FRAMES: Final = (b"\x00", b"\x01")
 
 
@@ -64,6 +68,10 @@ class EncodedRecords:
         encoded = self._codec.encode_many(topic, [value_bytes(value) for value in values], headers)
         return StoredValues(list(encoded), tuple(headers))
 
+    def require(self, topic: str, *values: Any) -> None:
+        """Raises SchemaError for the first value that does not fit the topic's schema."""
+        self._validator.require(topic, *values)
+
     def encoded_keys(self, topic: str, keys: Sequence[Any]) -> list[Any]:
         """Keys as the topic has them. Raises SchemaError for one that does not fit its columns."""
         if self._encodings(topic)[0] is None:
@@ -88,10 +96,17 @@ class EncodedRecords:
 
     @functools.cached_property
     def _codec(self) -> Codec:
-        with naming_the_extra():
+        with _LOADING, naming_the_extra():
             from mainstem.encodings.topic_values import Codec
 
         return Codec(self._log)
+
+    @functools.cached_property
+    def _validator(self) -> Validator:
+        with _LOADING, naming_the_extra():
+            from mainstem.schema.validation import Validator
+
+        return Validator(self._log)
 
 
 @functools.lru_cache(maxsize=4)

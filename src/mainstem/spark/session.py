@@ -53,8 +53,9 @@ _FILE_MANAGERS = tuple(f"{_STREAMING}{part}.FileSystemBasedCheckpointFileManager
 # to overflow in a query's first micro-batch on a busy machine.
 _JAVA_STACK = "-Xss4m"
 # On two cores, a parallel collector takes processor time from the query. So does the optimizing compiler: a scan of
-# millions of records gains by it, the short micro-batches of pipelines do not. Without it Java keeps 48 MB for compiled
-# code: with many pipelines that fills, and a thread throws out what is compiled again. 240 MB is the default with both.
+# millions of records gains by it, the short micro-batches of pipelines do not.
+# With C1 alone Java reserves 48 MB for compiled code. Many pipelines fill that: then it removes some and has to compile
+# that again. 240 MB is the default with both compilers.
 _JAVA_FEW_CORES = ("-XX:+UseSerialGC",)
 _JAVA_FEW_CORES_PIPELINES = (*_JAVA_FEW_CORES, "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 _FEW_CORES = 2

@@ -16,7 +16,7 @@ from __future__ import annotations
 import gc
 
 if __name__ == "__main__":
-    gc.disable()  # while modules load: looking for garbage takes a seventh of the time
+    gc.disable()  # while modules load, as in `gateway.server.process`
 
 import argparse
 import logging
@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING
 
 from mainstem.errors import ConfigError, MainstemError
 from mainstem.exit_codes import NOT_NOW, report_error
-from mainstem.extras import import_arrow_alone
 from mainstem.open_files import raise_open_files_limit
 from mainstem.pipelines.load import load_app
 
@@ -69,7 +68,6 @@ def run(options: argparse.Namespace) -> None:
     WATCH.memory_max = memory_limit() or WATCH.memory_max
     WATCH.on_runaway = _end_process
     app = load_app(options.app)
-    import_arrow_alone()  # after the App: it may use pandas
 
     from mainstem.gateway.server.host_app import create_host_app
     from mainstem.gateway.server.serving import listen_unix, serve, stop_with_parent
@@ -86,9 +84,9 @@ def run(options: argparse.Namespace) -> None:
     directory, sampling = options.data / "views" / app.name, _sampling()
     captures = tuple(app.captures.values())
     host = ViewHost(views, options.bootstrap, directory, pipelines=pipelines, captures=captures, sampling=sampling)
-    host.start()
     gc.freeze()
     gc.enable()
+    host.start()
     try:
         serve(create_host_app(host), listening, f"ready: views {options.socket}")
     finally:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from itertools import repeat
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,7 +30,6 @@ from mainstem.model import Position, is_topic_name
 
 if TYPE_CHECKING:
     from mainstem.client.log import Log
-    from mainstem.schema.validation import Validator
 
 _APPENDERS_MAX = 64
 _READERS_MAX = 16
@@ -107,12 +104,6 @@ def topic_router(log: Log) -> Routes:
 def _add_append(router: Routes, log: Log, encoded: EncodedRecords) -> None:
     appenders = Workers(_APPENDERS_MAX)
 
-    @functools.cache
-    def validator() -> Validator:
-        from mainstem.schema.validation import Validator  # loads Arrow and the native kernels
-
-        return Validator(log)
-
     @router.declare(
         "POST",
         "/topics/{topic}/records",
@@ -130,10 +121,10 @@ def _add_append(router: Routes, log: Log, encoded: EncodedRecords) -> None:
         body = await read_json(http, AppendBody)
         options = append_options_of(http.headers, len(body.records))
         if query.dry_run:
-            fitting = await appenders.run(_check_records, log, encoded, validator, topic, body)
+            fitting = await appenders.run(_check_records, log, encoded, topic, body)
             return json_response({"records": len(body.records), "appended": 0, "schema": fitting})
         if query.validate_:
-            await appenders.run(validator().require, topic, *(record.value for record in body.records))
+            await appenders.run(encoded.require, topic, *(record.value for record in body.records))
         position = await appenders.run(append_records, log, encoded, topic, body, options)
         return json_response({"position": str(position), "records": len(body.records)}, status=201, position=position)
 
@@ -177,9 +168,7 @@ def _example(log: Log, topic: str) -> dict[str, Any]:
     return {"topic": topic, "columns": columns, "key": list(registered.key), "example": shown}
 
 
-def _check_records(
-    log: Log, encoded: EncodedRecords, validator: Callable[[], Validator], topic: str, body: AppendBody
-) -> bool:
+def _check_records(log: Log, encoded: EncodedRecords, topic: str, body: AppendBody) -> bool:
     """Check records as an append would; whether the topic has a schema that they fit.
 
     Raises UnknownTopicError, and SchemaError for the first record that does not fit.
@@ -192,7 +181,7 @@ def _check_records(
     encoded.encoded_keys(topic, [record.key for record in body.records])
     if lookup(log, topic) is None:
         return False
-    validator().require(topic, *values)
+    encoded.require(topic, *values)
     return True
 
 

@@ -321,7 +321,7 @@ def _run_module(arguments: list[str]) -> int:
 
 
 def _preload() -> None:
-    gc.disable()  # looking for garbage while modules load takes a seventh of the time
+    gc.disable()  # while modules load, as in `gateway.server.process`
     for name in PRELOADED:
         importlib.import_module(name)
     import numpy as np

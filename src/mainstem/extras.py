@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.abc
 import importlib.util
 import sys
 from collections.abc import Iterator
@@ -61,7 +60,7 @@ def naming_the_extra() -> Iterator[None]:
         raise _missing(package, extra) from error
 
 
-class _NoPandas(importlib.abc.MetaPathFinder):
+class _NoPandas:
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
         """Refuse pandas; leave all else to the others."""
         if fullname == "pandas":

@@ -35,3 +35,8 @@ def pytest_runtestloop() -> None:
     """Look for garbage from here on; also in the process that hands the tests out, which collects none itself."""
     gc.freeze()
     gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    """Libraries whose objects are still there at the end would report leaks."""
+    gc.unfreeze()

@@ -33,9 +33,9 @@ def gateway(*arguments: str) -> list[str]:
 
 
 @contextmanager
-def running(argv: list[str]) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def running(argv: list[str], stderr: int | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A process and its ready line; killed at the end if it still runs."""
-    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True)
     try:
         assert process.stdout is not None
         yield process, process.stdout.readline().strip()
@@ -126,6 +126,13 @@ def test_a_view_host_says_where_it_listens_and_replaces_a_dead_socket(
         transport = httpx.HTTPTransport(uds=str(tmp_path / "s"))
         with httpx.Client(transport=transport, base_url="http://localhost", timeout=30) as client:
             assert [view["name"] for view in client.get("/views").json()["views"]] == ["things"]
+
+
+def test_a_view_host_says_nothing_at_its_end(mainstem_broker: EmbeddedBroker, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP.replace("KeyValue", "SQL"))
+    with running(view_host(tmp_path, mainstem_broker.bootstrap), stderr=subprocess.PIPE) as (process, _):
+        _, said = process.communicate(timeout=60)  # its standard input ends
+    assert (process.returncode, said) == (0, "")
 
 
 def test_a_socket_on_which_someone_answers_is_not_taken_over(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 from mainstem.pipelines.kinds import MariaDB, Postgres, SinkKind, SQLite
 from mainstem.views.stores.table import mariadb_database, postgres_database
 from tests.support.mariadb import MariaDBDatabase
+from tests.support.memory import directory_in_memory
 from tests.support.postgres import PostgresDatabase
 
 _PATH_VARIABLE = "MAINSTEM_TEST_SQLITE"
@@ -188,8 +189,6 @@ def database_of(name: str, request: pytest.FixtureRequest, directory: Path) -> S
         return InPostgres(request.getfixturevalue("postgres_database"))
     if name == InMariaDB.name:
         return InMariaDB(request.getfixturevalue("mariadb_database"))
-    # Tests kill processes, not the machine: a sync to the disk would only take time, as the servers' settings say, too.
-    memory = Path("/dev/shm")
-    place = Path(tempfile.mkdtemp(prefix="mainstem-sink-", dir=memory if memory.is_dir() else directory))
+    place = Path(tempfile.mkdtemp(prefix="mainstem-sink-", dir=directory_in_memory() or directory))
     request.addfinalizer(lambda: shutil.rmtree(place))
     return InSQLite(place / "sink.db")

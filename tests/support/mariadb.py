@@ -27,6 +27,7 @@ from typing import Any
 import pytest
 
 from tests.support.eventually import eventually
+from tests.support.memory import directory_in_memory
 from tests.support.ports import free_port
 
 _START_S = 120
@@ -69,7 +70,7 @@ class MariaDBTestServer:
         self._install = _program("mariadb-install-db")
         self._user = _system_user()
         self._process: subprocess.Popen[bytes] | None = None
-        self.directory = Path(tempfile.mkdtemp(prefix="mainstem-maria-"))
+        self.directory = Path(tempfile.mkdtemp(prefix="mainstem-maria-", dir=directory_in_memory()))
         if self._user is not None:
             os.chown(self.directory, self._user.pw_uid, self._user.pw_gid)
 

@@ -31,6 +31,7 @@ from typing import Any, Literal
 import pytest
 
 from tests.support.eventually import eventually
+from tests.support.memory import directory_in_memory
 from tests.support.ports import free_port
 
 _START_S = 120
@@ -43,6 +44,7 @@ _SETTINGS = {
     "max_connections": "60",
     "shared_buffers": "32MB",
     "fsync": "off",
+    "max_wal_size": "256MB",
     "timezone": "UTC",
     "log_statement": "none",
     "log_min_messages": "warning",
@@ -96,7 +98,7 @@ class PostgresCluster:
         self._user = _system_user()
         self._process: subprocess.Popen[bytes] | None = None
         # Not below pytest's own directories: another user cannot enter these, and a socket's path is short.
-        self.directory = Path(tempfile.mkdtemp(prefix="mainstem-pg-"))
+        self.directory = Path(tempfile.mkdtemp(prefix="mainstem-pg-", dir=directory_in_memory()))
         if self._user is not None:
             os.chown(self.directory, self._user.pw_uid, self._user.pw_gid)
 

@@ -2,9 +2,9 @@
 
 The JVMs of Spark compile with C1 alone in tests. They live for seconds: C2 would take a third of their processor time,
 and what it compiles would hardly run. Spark reads the option from ``SPARK_SUBMIT_OPTS``. numpy starts no threads for
-linear algebra, which nothing here needs: they spin for a while after each import.
+linear algebra: the tests do not need them, and they spin for a while after each import.
 
-What the collection of the tests makes stays: the garbage collector need not look through it, then or later.
+The garbage collector is off while tests are collected, and skips the collected tests later: they live to the end.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ settings.load_profile("house")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:
-    """Look for garbage from here on; also in the process that hands the tests out, which collects none itself."""
+    """Turn the garbage collector on after collection. This hook also runs in xdist's controller."""
     gc.freeze()
     gc.enable()
 
 
 def pytest_sessionfinish() -> None:
-    """Libraries whose objects are still there at the end would report leaks."""
+    """Unfreeze: DuckDB reports objects that still exist at exit as leaked."""
     gc.unfreeze()

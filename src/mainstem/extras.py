@@ -62,17 +62,18 @@ def naming_the_extra() -> Iterator[None]:
 
 class _NoPandas:
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
-        """Refuse pandas; leave all else to the others."""
+        """Raise ModuleNotFoundError for pandas; other modules are found as usual."""
         if fullname == "pandas":
             raise ModuleNotFoundError("pandas is not loaded here", name=fullname)
 
 
 def import_arrow_alone() -> None:
-    """Load pyarrow, where it is installed, and let it note that there is no pandas, unless that is loaded already.
+    """Import pyarrow, and stop it from importing pandas. Does nothing if pandas is loaded or pyarrow is not installed.
 
-    pyarrow loads pandas when it first makes an array of Python's values, to recognize a Series: 0.35 s and 40 MB. It
-    tries that once. Without pandas it takes a Series for a plain sequence: NaN stays NaN, and a missing time is an
-    error. So this is for processes that run no code of users, and before they have threads.
+    pyarrow imports pandas when it first makes an array of Python values, to recognize a Series: 0.35 s and 40 MB. It
+    tries this once only, so one refused import is enough. Without pandas, pyarrow reads a Series as a plain sequence:
+    NaN stays NaN, and a missing time is an error. Call this only in a process that runs no user code, and before the
+    process starts threads.
     """
     if "pandas" in sys.modules or not _is_installed("pyarrow"):
         return

@@ -1,7 +1,7 @@
 """Records of encoded topics for the API and the commands: keys are text and values JSON there, encoded in the log.
 
-What cannot be decoded is shown as it is. Contract: thread-safe; calls may block on the log. The first encoded value, or
-the first check, loads Arrow and the native kernels: half a second, not for an event loop.
+What cannot be decoded is shown as it is. Contract: thread-safe; calls may block on the log. The first encoded value or
+the first check loads Arrow and the native kernels. That takes half a second, so do not call it on an event loop.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class EncodedRecords:
         return StoredValues(list(encoded), tuple(headers))
 
     def require(self, topic: str, *values: Any) -> None:
-        """Raises SchemaError for the first value that does not fit the topic's schema."""
+        """Check values by the topic's schema. Raises SchemaError if one does not fit or there is no schema."""
         self._validator.require(topic, *values)
 
     def encoded_keys(self, topic: str, keys: Sequence[Any]) -> list[Any]:

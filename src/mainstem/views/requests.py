@@ -2,7 +2,7 @@
 
 A store answers the requests of its own kind and refuses others with a QueryError. A request with ``HTTP`` has a route,
 whose parameters are its fields: a field's ``metadata`` holds the parameter's ``alias`` and ``description``.
-The host of a view answers a ``WatchRequest``, no store does. Immutable; safe from any thread.
+The view host, not a store, answers a ``WatchRequest``. Immutable; safe from any thread.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> None:
         WATCH.stop()
         interrupt_queries()
         host.stop()
-        gc.unfreeze()  # else DuckDB reports what is left at the end as leaked
+        gc.unfreeze()  # DuckDB reports objects that still exist at exit as leaked
 
 
 def _end_process(_query: WatchedQuery, reason: str) -> None:

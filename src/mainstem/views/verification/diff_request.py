@@ -1,7 +1,7 @@
 """The request for the changes of a view between two of its states; ``diff`` answers it.
 
-The gateway, which hosts no view, checks it before it forwards it. So this imports nothing that reads records or
-compares rows: that takes a process 1 s and 156 MB to load. Immutable; safe from any thread.
+The gateway hosts no views: it checks the request and forwards it. This module does not import the code that reads
+records and compares rows, because that code costs 1 s and 156 MB in each process. Immutable; safe from any thread.
 """
 
 from __future__ import annotations

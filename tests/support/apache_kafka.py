@@ -4,11 +4,13 @@ The jars come through Maven (``tests/support/kafka/pom.xml``) into ``.cache/`` o
 needs them. Everything listens on loopback and every subprocess has a time limit.
 
 Beside the jars lies an archive of their classes (``ensure_class_archive``). With it, and with the serial collector, a
-broker takes half of the processor time to start and end. A JVM without the archive works, too.
+broker takes half of the processor time to start and end. A JVM without the archive works, too. The storage that Kafka's
+own tool has formatted once lies there as well: each new broker starts on a copy of it.
 """
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import os
 import shutil
@@ -18,6 +20,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -31,6 +34,7 @@ JARS = Path(os.environ.get("MAINSTEM_KAFKA_JARS", _CHECKOUT / ".cache" / f"kafka
 _POM = Path(__file__).with_name("kafka") / "pom.xml"
 _JAVA = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _ARCHIVE = "classes.jsa"
+_BOOTSTRAP = "bootstrap.checkpoint"
 _SHARING = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
 """Without the last two, a JVM writes to the output of a tool that it cannot use the archive."""
 
@@ -99,6 +103,7 @@ def ensure_class_archive() -> None:
         made = Path(directory) / _ARCHIVE
         kafka = ApacheKafka(java_options=(f"-XX:ArchiveClassesAtExit={made}",)).start()
         process = kafka._process
+        kafka.end()  # a killed JVM writes no archive
         kafka.stop()
         if process is not None and process.returncode != -signal.SIGKILL and made.exists():  # a whole one
             made.replace(jars / _ARCHIVE)
@@ -121,6 +126,38 @@ def run_tool(
     )
 
 
+def new_storage(directory: Path, *, cluster: str, node: int = 1) -> None:
+    """Make a directory that Apache Kafka takes for formatted, for one node of a new cluster.
+
+    Raises:
+        KafkaUnavailableError: with the reason, when there are no jars.
+    """
+    directory.mkdir()
+    shutil.copy(_formatted() / _BOOTSTRAP, directory)
+    names = {"version": 1, "cluster.id": cluster, "node.id": node, "directory.id": new_uuid()}
+    (directory / "meta.properties").write_text("".join(f"{name}={value}\n" for name, value in names.items()))
+
+
+def _formatted() -> Path:
+    """What Kafka's own tool makes of a directory: the levels of its features. It costs a JVM, so it is made once."""
+    made = ensure_jars() / "formatted"
+    if not made.exists():
+        with tempfile.TemporaryDirectory(prefix="formatted-", dir=JARS) as directory:
+            properties = Path(directory) / "server.properties"
+            properties.write_text(ApacheKafka(Path(directory))._properties(9092, 9093))
+            done = run_tool("kafka.tools.StorageTool", "format", "-t", new_uuid(), "-c", str(properties))
+            if done.returncode != 0:
+                raise RuntimeError(f"kafka-storage format failed: {done.stdout}{done.stderr}")
+            with suppress(OSError):  # another process has made it meanwhile
+                (Path(directory) / "logs").rename(made)
+    return made
+
+
+def new_uuid() -> str:
+    """One as Kafka writes it."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
 class ApacheKafka:
     """A single-node Apache Kafka (KRaft, combined roles) in a directory of its own; a context manager.
 
@@ -137,7 +174,7 @@ class ApacheKafka:
         self.bootstrap = ""
 
     def start(self, timeout_s: float = 180, port: int | None = None) -> ApacheKafka:
-        """Format the storage if it is new, start the broker, and return when topics can be created.
+        """Make the storage if it is new, start the broker, and return when topics can be created.
 
         ``port`` is that of another broker which has ended and whose clients go on.
         """
@@ -146,10 +183,7 @@ class ApacheKafka:
         properties = self.directory / "server.properties"
         properties.write_text(self._properties(port, controller))
         if not (self.directory / "logs" / "meta.properties").exists():
-            cluster = uuid.uuid4().hex[:22]
-            formatted = run_tool("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
-            if formatted.returncode != 0:
-                raise RuntimeError(f"kafka-storage format failed: {formatted.stdout}{formatted.stderr}")
+            new_storage(self.directory / "logs", cluster=new_uuid())
         output = (self.directory / "broker.log").open("ab")
         java, *rest = tool_argv("kafka.Kafka", str(properties), heap_mb=1024)
         argv = [java, *self._java_options, *rest]
@@ -209,10 +243,15 @@ class ApacheKafka:
             self._process = None
 
     def stop(self) -> None:
-        """End the broker, and remove its directory if it was made here."""
-        self.end()
-        if self._own_directory:
-            shutil.rmtree(self.directory, ignore_errors=True)
+        """End the broker. If its directory was made here, remove it: nobody reads it, so the broker is killed."""
+        if not self._own_directory:
+            self.end()
+            return
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(20)
+            self._process = None
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def __enter__(self) -> ApacheKafka:
         return self.start()

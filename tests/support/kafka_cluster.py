@@ -7,10 +7,9 @@ import socket
 import subprocess
 import tempfile
 import time
-import uuid
 from pathlib import Path
 
-from tests.support.apache_kafka import run_tool, tool_argv
+from tests.support.apache_kafka import new_storage, new_uuid, tool_argv
 from tests.support.ports import free_port
 
 _START_TIMEOUT_S = 180
@@ -28,14 +27,12 @@ class KafkaCluster:
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port, _ in self._ports.values())
 
     def start(self) -> KafkaCluster:
-        """Format the nodes' storage, start them, and return when all listen."""
-        cluster = uuid.uuid4().hex[:22]
+        """Make the nodes' storage, start them, and return when all listen."""
+        cluster = new_uuid()
         for node in self._ports:
             properties = self.directory / f"{node}.properties"
             properties.write_text(self._properties(node))
-            done = run_tool("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties), timeout_s=120)
-            if done.returncode != 0:
-                raise RuntimeError(f"kafka-storage format failed: {done.stdout}{done.stderr}")
+            new_storage(self.directory / f"logs-{node}", cluster=cluster, node=node)
         for node in self._ports:
             with (self.directory / f"{node}.log").open("ab") as output:
                 argv = tool_argv("kafka.Kafka", str(self.directory / f"{node}.properties"), heap_mb=_HEAP_MB)

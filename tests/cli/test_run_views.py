@@ -32,7 +32,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
     directory = tmp_path_factory.mktemp("run")
     (directory / "app.py").write_text(APP)
     argv = [sys.executable, "-m", "mainstem.cli.main", "run", str(directory / "app.py"), "--json"]
-    argv += ["--data", str(directory / "data"), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+    argv += ["--data", str(directory / "data"), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--no-console"]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

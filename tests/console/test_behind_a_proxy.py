@@ -79,7 +79,7 @@ def nginx(directory: Path, gateway_url: str) -> Iterator[int]:
 def test_a_page_signs_in_and_changes_the_log_through_the_proxy(new_page: NewPage, tmp_path: Path) -> None:
     [commands] = [block for block in blocks_of(PAGE) if block.mark == "node"]
     create, serve = lines_of_shell(commands.text)
-    with PageSession(tmp_path, {"log.example.com": NAME}) as session:
+    with PageSession(tmp_path, {"log.example.com": NAME}, console=True) as session:
         secret = session.line(create).split()[-1]
         session.line(serve)
         url = f"http://{session.http}"

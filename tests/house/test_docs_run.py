@@ -27,6 +27,7 @@ from mainstem.client.log import Log
 from mainstem.errors import InputError, StorageError
 from mainstem.lake.reading import read_lake
 from mainstem.pipelines.app import App
+from mainstem.views.stores.lake import lake
 from tests.examples.serving import serving
 from tests.house.command_lines import words_of
 from tests.house.pages import (
@@ -67,7 +68,7 @@ SHARED = [
 RUN = {*WITH_AN_APP, *SHARED}
 _RUNNING = {"python", "bash", "toml", *JAVASCRIPT}
 _SERVERS = {"serve", "run", "demo", "mcp"}
-_STREAM_S = "5"
+_STREAM_S = "2"
 
 
 def _run(code: str, names: dict[str, Any]) -> str:
@@ -183,6 +184,7 @@ def _addressed(code: str, log: Log, gateway: str, places: Mapping[str, str]) -> 
 @pytest.mark.parametrize("page", WITH_AN_APP)
 def test_a_page_with_an_app_prints_what_it_shows(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(lake, "DEFAULT_LIMITS", lake.LakeLimits(commit_s=0.5))  # the page waits for a commit
     app, views = app_of(page), tmp_path / "views"
     if page.endswith("lake.md"):
         app.view("flights", "flights", ms.KeyValue())  # the other view that the page rebuilds from the lake

@@ -25,7 +25,7 @@ TIMEOUT_S = 60
 
 def _run(app: Path, data: Path, bootstrap: str) -> subprocess.Popen[str]:
     argv = [sys.executable, "-m", "mainstem.cli.main", "run", str(app), "--json", "--data", str(data)]
-    argv += ["--bootstrap", bootstrap, "--http", "127.0.0.1:0"]
+    argv += ["--bootstrap", bootstrap, "--http", "127.0.0.1:0", "--no-console"]
     return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
 
 

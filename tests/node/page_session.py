@@ -1,5 +1,6 @@
 """Runs the blocks of a page as a reader would: in a shell, in a directory of its own, with processes that stay.
 
+A node's line gets ``--no-console``, unless the test asks for the console: no page needs it, and it is a process more.
 A line that starts a server runs in the background from its first line of output on, until ``stop`` or the end. Every
 other line has to end well within ``_LINE_S``. ``pip install`` is passed over: the package is there.
 """
@@ -28,15 +29,17 @@ _SERVES = re.compile(
     r"mainstem (?:serve|run|mcp|mirror|connect postgres|backup (?!points|verify)\S)(?!.*--(?:once|status))"
     r"|python -u |python examples/\w+\.py(?: \d+| work| follow .*)?$"
 )
+_NODE = re.compile(r"mainstem (?:serve|run)\b(?!.*--no-(?:http|console))")
 _PASSED_OVER = re.compile(r"pip install ")
 
 
 class PageSession:
     """A shell in ``directory``. ``places``: names of a page, and what the test has for them."""
 
-    def __init__(self, directory: Path, places: Mapping[str, str] | None = None) -> None:
+    def __init__(self, directory: Path, places: Mapping[str, str] | None = None, *, console: bool = False) -> None:
         self.log, self.http = (f"127.0.0.1:{free_port()}" for _ in range(2))
         self._directory = directory
+        self._console = console
         self._places = dict(places or {})
         self._servers: list[subprocess.Popen[bytes]] = []
         self._environment = {
@@ -76,7 +79,7 @@ class PageSession:
         if _PASSED_OVER.match(line):
             return ""
         if _SERVES.match(line):
-            return self._serve(line)
+            return self._serve(line if self._console else _NODE.sub(r"\g<0> --no-console", line))
         done = self._shell(line)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
         return done.stdout

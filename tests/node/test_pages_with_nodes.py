@@ -75,6 +75,10 @@ def test_a_backup_is_made_restored_and_verified(tmp_path: Path) -> None:
     start, settings, tiered, restore, restored, drill, stopped = of_node("docs/operate/backup.md")
     places = {"s3://backups": f"file://{tmp_path}", "orders/0:1700": "orders/0:1"}
     places |= {"127.0.0.1:19092": any_address(), "127.0.0.1:18080": any_address()}
+    places |= {
+        "mainstem serve --backup": "mainstem serve --backup-every 0.5s --backup",
+        'every = "5s"': 'every = "0.5s"',
+    }
     with PageSession(tmp_path, places) as session:
         session.run(start)
         with Log(session.log) as log:

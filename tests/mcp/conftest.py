@@ -51,7 +51,7 @@ def _started(argv: list[str], what: str) -> Iterator[IO[str]]:
     assert process.returncode == 0, what
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     directory = tmp_path_factory.mktemp("mcp")
     (directory / "app.py").write_text(APP)

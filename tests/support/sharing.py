@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-_TOGETHER = ("spark", "client", "console", "house")
+_TOGETHER = ("spark", "client", "console", "house", "mcp")
 _LONGEST_FIRST = (
     "spark",
     "torture",

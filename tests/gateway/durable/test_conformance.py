@@ -12,10 +12,10 @@ import httpx
 import pytest
 
 from tests.house.pages import ROOT, blocks_of
+from tests.support.foreign_programs import DURABLE_CLIENT as CLIENT
+from tests.support.foreign_programs import DURABLE_SUITE as SUITE
 from tests.support.foreign_programs import ask, node_argv, node_env, npm_directory
 
-SUITE: Final = "@durable-streams/server-conformance-tests@0.3.6"
-CLIENT: Final = "@durable-streams/client@0.2.7"
 _PROGRAM: Final = """
 import { runConformanceTests } from "@durable-streams/server-conformance-tests"
 runConformanceTests({ baseUrl: process.env.URL })

@@ -92,7 +92,8 @@ backup-kills: $(READY) s3-server azure-server ## Kill the log and its backup a h
 
 .PHONY: fuzz
 fuzz: $(READY) ## Send wrong requests of every API for an hour (MAINSTEM_FUZZ_S=60 for a minute)
-	@MAINSTEM_FUZZ_S=$${MAINSTEM_FUZZ_S:-3600} exec $(BIN)/python -m pytest -q tests/hostile/test_fuzz_requests.py $(ARGS)
+	@MAINSTEM_FUZZ_S=$${MAINSTEM_FUZZ_S:-3600} MAINSTEM_DESCRIBED_EXAMPLES=$${MAINSTEM_DESCRIBED_EXAMPLES:-50} \
+		exec $(BIN)/python -m pytest -q --timeout 7200 tests/hostile/test_fuzz_requests.py tests/gateway/test_described_answers.py $(ARGS)
 
 .PHONY: history
 history: $(READY) ## Judge what real clients see of a log that is killed, for an hour (MAINSTEM_HISTORY_S=300)

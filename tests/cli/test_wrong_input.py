@@ -101,7 +101,7 @@ class _Refusing(socketserver.BaseRequestHandler):
 
 def test_an_address_of_http_is_told_from_one_of_the_log(command: Commands, here: Path) -> None:
     with socketserver.TCPServer(("127.0.0.1", 0), _Refusing) as server:
-        serving = threading.Thread(target=server.serve_forever)
+        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         serving.start()
         address = f"127.0.0.1:{server.server_address[1]}"
         done = command.run("topics", "list", "--bootstrap", address)

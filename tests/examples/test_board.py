@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the page is, and which gateway it talks to."""
     with board.page_server(0) as pages:
-        thread = threading.Thread(target=pages.serve_forever)
+        thread = threading.Thread(target=pages.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         origin = f"http://127.0.0.1:{pages.server_port}"
         limits = GatewayLimits(origins=frozenset({origin}))

@@ -31,7 +31,7 @@ START, WHERE = (block for block in blocks_of(ROOT / "docs/examples/shop.md") if 
 @contextmanager
 def page_of(dsn: str) -> Iterator[str]:
     with example.page_server(0, dsn) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"

@@ -53,7 +53,7 @@ def metrics_socket() -> Iterator[Path]:
     with TemporaryDirectory(prefix="mm-") as directory:
         path = Path(directory) / "m.sock"
         with ThreadingUnixStreamServer(str(path), _Metrics) as server:
-            thread = threading.Thread(target=server.serve_forever)
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
             thread.start()
             try:
                 yield path

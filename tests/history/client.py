@@ -25,7 +25,7 @@ from tests.history.operations import FAIL, INFO, OK, Operation, Poll, Send, to_l
 HUNG: Final = 75
 """The exit code of a client that gave up waiting for its own library."""
 _CALL_S: Final = 12.0
-_HANGS_S: Final = 50.0
+_HANGS_S: Final = 25.0
 _BREATH_S: Final = 0.1
 """After an error: the log is being killed and started, and a client that hammers it learns nothing."""
 _QUIET: Final = {"log_level": 0, "reconnect.backoff.max.ms": 500}
@@ -85,7 +85,7 @@ class Client:
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "fetch.wait.max.ms": 20,
-            "session.timeout.ms": 10_000,
+            "session.timeout.ms": 6_000,
             "heartbeat.interval.ms": 300,
             "topic.metadata.refresh.interval.ms": 1_000,
         }

@@ -73,7 +73,12 @@ def append(bootstrap: str, topic: str, count: int, *, partitions: int = 1, size:
 
 def read(bootstrap: str, topic: str, partition: int, isolation: str = "read_committed") -> list[StoredRecord]:
     """Every record of a partition up to its end, as this isolation sees it."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "reader", "isolation.level": isolation}
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "reader",
+        "isolation.level": isolation,
+        "fetch.wait.max.ms": 20,
+    }
     consumer = Consumer(settings | {"enable.auto.commit": False, "enable.partition.eof": True, "log_level": 0})
     consumer.assign([TopicPartition(topic, partition, 0)])
     found: list[StoredRecord] = []

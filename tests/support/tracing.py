@@ -93,7 +93,7 @@ class Collector:
                 """Say nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
 
     def named(self, service: str, name: str) -> list[SeenSpan]:

@@ -15,7 +15,7 @@ def test_checkpoints_continue_one_another_while_records_are_written(tmp_path: Pa
     key = support.make_key(tmp_path).verifier()
     with support.broker_on(tmp_path) as broker, Log(broker.bootstrap, timeout_s=20) as log:
         log.create_topic(support.TOPIC, partitions=1, configs={"mainstem.verifiable": "true"})
-        writing = threading.Thread(target=support.write_by_librdkafka, args=(broker.bootstrap, 20_000, 7))
+        writing = threading.Thread(target=support.write_by_librdkafka, args=(broker.bootstrap, 7_000, 7))
         writing.start()
         reader, seen = log.tree(support.TOPIC, 0), list[Checkpoint]()
         while writing.is_alive():
@@ -24,7 +24,7 @@ def test_checkpoints_continue_one_another_while_records_are_written(tmp_path: Pa
             reader.check_continues(seen[-min(2, len(seen))], seen[-1])
         writing.join()
         last = open_checkpoint(reader.checkpoint(), [key])
-        proof = reader.prove(19_999)
+        proof = reader.prove(6_999)
         assert proof.verify([key]).checkpoint.size == last.size > 1
         assert any(0 < each.size < last.size for each in seen), "checkpoints were taken in between"
 

@@ -99,8 +99,10 @@ fuzz: $(READY) ## Send wrong requests of every API for an hour (MAINSTEM_FUZZ_S=
 history: $(READY) ## Judge what real clients see of a log that is killed, for an hour (MAINSTEM_HISTORY_S=300)
 	@MAINSTEM_HISTORY_S=$${MAINSTEM_HISTORY_S:-3600} exec $(BIN)/python -m pytest -q tests/history $(ARGS)
 
+CONTROLS := tests/conformance/test_group_migration.py tests/conformance/test_sequences_after_abort.py
 .PHONY: differential
 differential: $(READY) ## Compare answers with Apache Kafka's for an hour (ARGS="--seed N" for one sequence)
+	@$(if $(ARGS),:,MAINSTEM_CONTROLS=1 $(BIN)/python -m pytest -q $(CONTROLS))
 	@exec $(BIN)/python -m tests.differential.run $(ARGS)
 
 .PHONY: check

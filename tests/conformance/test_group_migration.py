@@ -24,8 +24,9 @@ from confluent_kafka import Consumer, ConsumerGroupType, Producer, TopicPartitio
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.broker.harness import LogProcess
-from tests.support.apache_kafka import ApacheKafka, KafkaUnavailableError, tool_argv
+from tests.support.apache_kafka import tool_argv
 from tests.support.eventually import eventually
+from tests.support.kafka_or_skip import kafka_or_skip, with_controls
 
 PARTITIONS = 6
 TIMEOUT_S = 60
@@ -147,19 +148,15 @@ def load(bootstrap: str, topic: str) -> Iterator[list[bytes]]:
         assert producer.flush(TIMEOUT_S) == 0
 
 
-@pytest.fixture(scope="module", params=["mainstem", "kafka"])
+@pytest.fixture(scope="module", params=with_controls())
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a Mainstem, and of an Apache Kafka, whose groups have quick heartbeats."""
+    """The address of a Mainstem whose groups have quick heartbeats, and of such an Apache Kafka as a control."""
     with ExitStack() as stack:
         if request.param == "mainstem":
             path = tmp_path_factory.mktemp("log") / "data"
             yield stack.enter_context(LogProcess(path, **_SETTINGS)).bootstrap
             return
-        try:
-            kafka = stack.enter_context(ApacheKafka(**_SETTINGS))
-        except KafkaUnavailableError as error:
-            pytest.skip(str(error))
-        yield kafka.bootstrap
+        yield stack.enter_context(kafka_or_skip(**_SETTINGS)).bootstrap
 
 
 def type_of(admin: AdminClient, group: str) -> ConsumerGroupType | None:

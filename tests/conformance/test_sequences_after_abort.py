@@ -19,7 +19,7 @@ from mainstem.client.log import Log
 from mainstem.protocol.errors import ErrorCode
 from tests.broker.harness import Client, LogProcess
 from tests.broker.transactions.producer import V1, Producer, visible
-from tests.support.kafka_or_skip import kafka_or_skip
+from tests.support.kafka_or_skip import kafka_or_skip, with_controls
 
 TOPIC, TRANSACTIONAL_ID = "sequences-after-abort", "sequences-after-abort-tx"
 
@@ -33,7 +33,7 @@ class Answered(NamedTuple):
     everything: list[bytes | None]
 
 
-@pytest.fixture(scope="module", params=["mainstem", pytest.param("kafka", marks=pytest.mark.maven)])
+@pytest.fixture(scope="module", params=with_controls())
 def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "mainstem":
         yield cast("LogProcess", request.getfixturevalue("log")).bootstrap

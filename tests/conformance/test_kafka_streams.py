@@ -25,10 +25,11 @@ KEYS = ("a", "b", "c")
 TIMEOUT_S = 150
 
 
+SESSION_MS = 3000
 # A killed program's tasks are another's soon.
-_QUICK = {
-    f"group_streams_{least}{name}_ms": value
-    for name, value in (("session_timeout", "6000"), ("heartbeat_interval", "1000"))
+_QUICK = {"group_min_session_timeout_ms": str(SESSION_MS), "group_initial_rebalance_delay_ms": "0"} | {
+    f"group_streams_{least}{name}_ms": str(value)
+    for name, value in (("session_timeout", SESSION_MS), ("heartbeat_interval", SESSION_MS // 6))
     for least in ("min_", "")
 }
 
@@ -73,7 +74,7 @@ def test_every_record_counts_once_whoever_is_killed(log: LogProcess, tmp_path: P
     admin = AdminClient({"bootstrap.servers": log.bootstrap})
     for future in admin.create_topics([NewTopic(source, 2, 1), NewTopic(target, 2, 1)]).values():
         future.result(60)
-    program = CountByKey(log.bootstrap, f"count-{source}", source, target, tmp_path / "state", protocol)
+    program = CountByKey(log.bootstrap, f"count-{source}", source, target, tmp_path / "state", protocol, SESSION_MS)
     try:
         program.start()
     except KafkaUnavailableError as error:

@@ -32,7 +32,8 @@ KAFKA_VERSION = "4.3.1"
 _CHECKOUT = Path(__file__).resolve().parents[2]
 JARS = Path(os.environ.get("MAINSTEM_KAFKA_JARS", _CHECKOUT / ".cache" / f"kafka-{KAFKA_VERSION}"))
 _POM = Path(__file__).with_name("kafka") / "pom.xml"
-_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Of JVMs that do not live long."""
 _ARCHIVE = "classes.jsa"
 _BOOTSTRAP = "bootstrap.checkpoint"
 _SHARING = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
@@ -114,7 +115,7 @@ def tool_argv(main_class: str, *arguments: str, heap_mb: int = 256) -> list[str]
     jars = ensure_jars()
     archive = jars / _ARCHIVE
     sharing = [f"-XX:SharedArchiveFile={archive}", *_SHARING] if archive.exists() else []
-    return ["java", f"-Xmx{heap_mb}m", *_JAVA, *sharing, "-cp", f"{jars}/*", main_class, *arguments]
+    return ["java", f"-Xmx{heap_mb}m", *JAVA_OPTIONS, *sharing, "-cp", f"{jars}/*", main_class, *arguments]
 
 
 def run_tool(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.support.apache_kafka import fetch_jars
+from tests.support.foreign_programs import compiled_argv
 
 _HOME = Path(__file__).with_name("debezium")
 ENGINE_PROGRAM = _HOME / "Changes.java"
@@ -78,14 +79,7 @@ class DebeziumEngine:
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> DebeziumEngine:
-        argv = [
-            "java",
-            "-Xmx256m",
-            "-XX:TieredStopAtLevel=1",
-            "-cp",
-            f"{debezium_jars()}/*",
-            str(ENGINE_PROGRAM),
-        ]
+        argv = compiled_argv(ENGINE_PROGRAM, debezium_jars())
         self._process = subprocess.Popen(
             [*argv, str(self._properties)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         )

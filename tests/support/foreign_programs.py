@@ -1,4 +1,4 @@
-"""Programs of other languages for tests: what they need is fetched once, beside Apache Kafka's jars."""
+"""Programs of other languages for tests: what they need is fetched and compiled once, beside Apache Kafka's jars."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.apache_kafka import JARS, KafkaUnavailableError, fetch_jars
+from tests.support.apache_kafka import JARS, JAVA_OPTIONS, KafkaUnavailableError, fetch_jars
 
 DURABLE_SUITE: Final = "@durable-streams/server-conformance-tests@0.3.6"
 DURABLE_CLIENT: Final = "@durable-streams/client@0.2.7"
@@ -36,7 +36,17 @@ def java_argv(directory: Path, source: str, name: str) -> list[str]:
         jars = fetch_jars(directory / "pom.xml", name)
     except KafkaUnavailableError as error:
         pytest.skip(str(error))
-    return ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*", str(directory / source)]
+    return compiled_argv(directory / source, jars)
+
+
+def compiled_argv(source: Path, jars: Path) -> list[str]:
+    """The command line of a Java source file, compiled once for each state of it, and of the jars that it uses."""
+    _need("javac")
+    state = hashlib.sha256(jars.name.encode() + source.read_bytes()).hexdigest()[:12]
+    made = JARS.parent / f"{source.stem}-{state}"
+    javac = ["javac", "--release", "17", "-proc:none", "-nowarn", "-cp", f"{jars}/*"]
+    _make_once(made, lambda target: subprocess.check_call([*javac, "-d", str(target), str(source)], timeout=120))
+    return ["java", "-Xmx256m", *JAVA_OPTIONS, "-cp", f"{made}:{jars}/*", source.stem]
 
 
 def node_argv(source: Path, package: str) -> list[str]:
@@ -87,7 +97,7 @@ def _need(*commands: str) -> None:
             pytest.skip(f"{command} is not on PATH")
 
 
-def _make_once(directory: Path, make: Callable[[Path], None]) -> None:
+def _make_once(directory: Path, make: Callable[[Path], object]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # tests in several processes may want it at once

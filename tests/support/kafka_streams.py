@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 from tests.support.apache_kafka import KAFKA_VERSION, fetch_jars
+from tests.support.foreign_programs import compiled_argv
 
 HOME = Path(__file__).with_name("streams")
 
@@ -19,21 +20,21 @@ class CountByKey:
     """Counts the records of each key of ``source`` into ``target``, from ``start`` to ``stop`` or ``kill``."""
 
     def __init__(
-        self, bootstrap: str, application: str, source: str, target: str, state: Path, protocol: str = "classic"
+        self,
+        bootstrap: str,
+        application: str,
+        source: str,
+        target: str,
+        state: Path,
+        protocol: str = "classic",
+        session_ms: int = 6000,
     ) -> None:
-        """``protocol``: of its group, ``classic`` or ``streams``."""
-        self._arguments = [bootstrap, application, source, target, str(state), protocol]
+        """``protocol``: of its group, ``classic`` or ``streams``, where the broker says how long a session is."""
+        self._arguments = [bootstrap, application, source, target, str(state), protocol, str(session_ms)]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        argv = [
-            "java",
-            "-Xmx256m",
-            "-XX:TieredStopAtLevel=1",
-            "-cp",
-            f"{streams_jars()}/*",
-            str(HOME / "CountByKey.java"),
-        ]
+        argv = compiled_argv(HOME / "CountByKey.java", streams_jars())
         self._process = subprocess.Popen([*argv, *self._arguments], stdin=subprocess.PIPE)
 
     def stop(self) -> None:

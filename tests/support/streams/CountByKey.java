@@ -25,7 +25,8 @@ public class CountByKey {
         settings.put("consumer.auto.offset.reset", "earliest");
         settings.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, arguments[5]);
         if (arguments[5].equals("classic")) { // of the other protocol the broker says it
-            settings.put("consumer.session.timeout.ms", 6000);
+            settings.put("consumer.session.timeout.ms", Integer.parseInt(arguments[6]));
+            settings.put("consumer.heartbeat.interval.ms", Integer.parseInt(arguments[6]) / 6);
         }
         settings.put("producer.transaction.timeout.ms", 20000);
         StreamsBuilder builder = new StreamsBuilder();

@@ -1,4 +1,4 @@
-"""A host of one sink in a process of its own, to be killed: ``python -m tests.sinks.killed_host TOPIC BOOTSTRAP DIR``.
+"""A host of one sink in a process of its own (`views.forked`), to be killed.
 
 The database comes from the environment. It prints ``started`` and then applies, and rebuilds again and again, until the
 signal comes; after each rebuild it prints ``rebuilt``.
@@ -6,7 +6,6 @@ signal comes; after each rebuild it prints ``rebuilt``.
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,7 +25,3 @@ def main(topic: str, bootstrap: str, directory: str) -> None:
             with suppress(MainstemError):  # the view is not open yet, or the database is away
                 host.rebuild("orders")
                 print("rebuilt", flush=True)  # noqa: T201
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
+import signal
 import threading
 from pathlib import Path
 
 from mainstem.client.log import Log
+from tests.sinks import killed_host
 from tests.sinks.databases import SinkDatabase
 from tests.sinks.hosting import SinkSetting
+from tests.views.forked import forked
 
 KILLS = int(os.environ.get("MAINSTEM_SINK_KILLS", "3"))
 _SEED = 11
@@ -22,19 +23,12 @@ _SEED = 11
 
 def run_until_killed(setting: SinkSetting, line: str, after_s: float) -> None:
     """Let a host apply in a process of its own, and kill it some time after it has printed a line."""
-    argv = [sys.executable, "-m", "tests.sinks.killed_host", setting.topic, setting.log.bootstrap]
-    argv.append(str(setting.directory))
+    arguments = (setting.topic, setting.log.bootstrap, str(setting.directory))
     environment = {**os.environ, **setting.database.environment}
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment)
-    try:
-        assert process.stdout is not None
+    with forked(killed_host.main, *arguments, environment=environment) as process:
         assert f"{line}\n" in process.stdout, "the host ended by itself"
         threading.Timer(after_s, process.kill).start()
-        process.wait(60)
-    finally:
-        process.kill()
-        process.wait(60)
-        process.stdout.close()
+        assert process.wait(60) == -signal.SIGKILL
 
 
 def test_a_table_equals_the_fold_after_every_kill(

@@ -1,4 +1,4 @@
-"""A view host in a process of its own, to be killed: ``python -m tests.views.killed_host TOPIC BOOTSTRAP DIRECTORY``.
+"""A view host in a process of its own (`views.forked`), to be killed.
 
 It says ``started`` and then applies until the signal comes.
 """
@@ -23,7 +23,3 @@ def main(topic: str, bootstrap: str, directory: str) -> None:
     with ViewHost(tuple(app.views.values()), bootstrap, Path(directory)):
         print("started", flush=True)  # noqa: T201
         signal.pause()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

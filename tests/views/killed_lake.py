@@ -1,11 +1,10 @@
-"""A lake in a process of its own, to be killed: ``python -m tests.views.killed_lake DIRECTORY``.
+"""A lake in a process of its own (`views.forked`), to be killed.
 
 It applies records for ever, commits each step and compacts, and prints the position after each.
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from mainstem.pipelines.kinds import Lake
@@ -33,7 +32,3 @@ def main(directory: str) -> None:
         for _ in range(2):  # the commit, and what compaction there is
             store.settle()
         print(first, flush=True)  # noqa: T201
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -1,8 +1,7 @@
-"""A metrics store that writes its file at every step, to be killed: ``python -m tests.views.killed_metrics DIR``."""
+"""A metrics store that writes its file at every step, in a process of its own (`views.forked`), to be killed."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from mainstem.pipelines.kinds import Metrics
@@ -23,7 +22,3 @@ def main(directory: str) -> None:
         clock.advance(60)
         store.settle()
         print(step, flush=True)  # noqa: T201
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

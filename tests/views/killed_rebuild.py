@@ -1,6 +1,6 @@
-"""A view host that is killed at one step of a rebuild: ``python -m tests.views.killed_rebuild`` and five arguments.
+"""A view host that is killed at one step of a rebuild, in a process of its own (`views.forked`).
 
-They are TOPIC, BOOTSTRAP, DIRECTORY, VIEW and STEP. The view catches up and is rebuilt. The process sends itself
+The view catches up and is rebuilt. The process sends itself
 SIGKILL just before it asks the operating system for the step. Python's audit events show the steps; no part of the host
 is replaced.
 """
@@ -54,7 +54,3 @@ def main(topic: str, bootstrap: str, directory: str, view: str, step: str) -> No
         host.wait(view, lambda status: status.state == "live")
         kill_at(step, Path(directory) / view)
         host.rebuild(view)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -1,8 +1,8 @@
-"""Kill whoever makes a snapshot at each of its steps: ``python -m tests.views.killed_snapshots KIND DIRECTORY``.
+"""Kill whoever makes a snapshot at each of its steps, in a process of its own (`views.forked`).
 
 Step n is the n-th time that it changes a file or a directory of the snapshots, as Python's audit events tell (to read
 or fsync one changes nothing that a kill could take back); the process that does it is SIGKILLed just before, and leaves
-DIRECTORY/n behind. Says how many steps there were.
+``directory``/n behind. Says how many steps there were.
 """
 
 from __future__ import annotations
@@ -78,7 +78,3 @@ def _in_a_child(work: Callable[..., None], *arguments: object) -> int:
         work(*arguments)
         os._exit(0)
     return os.waitpid(pid, 0)[1]
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from mainstem.client.log import Log
 from mainstem.views.read_options import ReadOptions
+from tests.views import killed_rebuild
+from tests.views.forked import forked
 from tests.views.hosting import REQUESTS, Setting
 from tests.views.killed_rebuild import FORMER, NEW, STEPS
 
@@ -29,9 +29,9 @@ def test_a_rebuild_that_is_killed_at_any_step_leaves_one_whole_version(
     end = mainstem_log.append_many(setting.topic, flights)
     with setting.host() as host:
         before = host.query(view, REQUESTS[view], ReadOptions(at_least=end)).rows
-    argv = [sys.executable, "-m", "tests.views.killed_rebuild", setting.topic, mainstem_log.bootstrap]
-    ended = subprocess.run([*argv, str(tmp_path), view, step], timeout=120, check=False)
-    assert ended.returncode == -signal.SIGKILL
+    arguments = (setting.topic, mainstem_log.bootstrap, str(tmp_path), view, step)
+    with forked(killed_rebuild.main, *arguments) as process:
+        assert process.wait(120) == -signal.SIGKILL
     serves = FORMER if step in OLD_SERVES else NEW
     assert (tmp_path / view / "current").read_text() == f"{serves}\n"
     with setting.host() as host:

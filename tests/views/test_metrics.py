@@ -6,8 +6,6 @@ import json
 import math
 import random
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,8 @@ from mainstem.testing import ManualClock
 from mainstem.views.requests import MetricsPageQuery, MetricsQuery
 from mainstem.views.stores.metrics.metrics import OTHER, MetricsStore
 from mainstem.views.stores.store import Bookmark, StoreDefinition, no_dead_letters
+from tests.views import killed_metrics
+from tests.views.forked import forked
 from tests.views.killed_metrics import KIND as KILLED_KIND
 from tests.views.killed_metrics import STEP
 from tests.views.support import TOPIC, apply, arrow_batch, tombstone
@@ -183,15 +183,10 @@ def test_a_snapshot_file_is_written_now_and_then_and_at_the_end(tmp_path: Path) 
 
 
 def test_a_killed_store_is_whole_and_has_lost_no_more_than_its_tail(tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "tests.views.killed_metrics", str(tmp_path)]
     for steps in (1, 3, 6):
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        for _ in range(steps):
-            assert process.stdout.readline()
-        process.kill()
-        process.wait(60)
-        process.stdout.close()
+        with forked(killed_metrics.main, str(tmp_path)) as process:
+            for _ in range(steps):
+                assert process.stdout.readline()
         store = opened(tmp_path, KILLED_KIND)
         [row] = store.query(MetricsQuery(over=())).rows
         assert Position.of(TOPIC, 0, row["records"]) == store.position

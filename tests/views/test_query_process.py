@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +15,7 @@ from mainstem.views.stores.sql.query_process import interrupt_queries
 from mainstem.views.stores.store import StoreDefinition, ViewStore
 from mainstem.views.stores.store_kinds import open_store
 from tests.support.eventually import eventually
+from tests.views.forked import forked
 from tests.views.support import SCHEMA, apply, flight, process_of
 
 KINDS = {"sql": SQL(), "lake": Lake()}
@@ -38,6 +37,7 @@ def store(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[ViewStore]
     opened.close()
 
 
+@pytest.mark.parametrize("store", ["sql"], indirect=True)  # a lake's is killed below: nothing else differs
 def test_a_query_that_cannot_be_interrupted_is_one_error_and_the_store_goes_on(store: ViewStore) -> None:
     before = process_of(store)
     with pytest.raises(QueryError, match=r"time limit of 0\.3 s and could not be interrupted"):
@@ -94,19 +94,21 @@ def test_a_store_that_is_closed_ends_its_process(store: ViewStore) -> None:
     assert process.returncode == 0
 
 
+def ask_for_long(path: Path, kind: str) -> None:
+    """Open a store, say which process answers its SQL, and ask it what takes long."""
+    store = open_kind(path, kind)
+    apply(store, [flight("1", "A", "B")])
+    store.settle()
+    store.query(NUMBER)
+    print(process_of(store).pid, flush=True)  # noqa: T201
+    store.query(LONG)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_process_of_a_parent_that_was_killed_gives_the_files_back(tmp_path: Path, kind: str) -> None:
-    program = (
-        "import sys; from pathlib import Path; from tests.views.test_query_process import *\n"
-        "store = open_kind(Path(sys.argv[1]), sys.argv[2]); apply(store, [flight('1', 'A', 'B')]); store.settle()\n"
-        "store.query(NUMBER); print('ready', process_of(store).pid, flush=True); store.query(LONG)"
-    )
-    argv = [sys.executable, "-c", program, str(tmp_path / "s"), kind]
-    parent = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    process = int(parent.stdout.readline().split()[1])
-    parent.kill()
-    parent.communicate(timeout=30)
+    with forked(ask_for_long, tmp_path / "s", kind) as parent:
+        process = int(parent.stdout.readline())
+        parent.kill()
     eventually(lambda: not Path(f"/proc/{process}").exists(), what="the process of the killed parent is gone")
     store = open_kind(tmp_path / "s", kind)
     apply(store, [flight("1", "A", "B")])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import signal
 import threading
 from pathlib import Path
 
 from mainstem.client.log import Log
 from mainstem.views.host.host import ViewHost
 from mainstem.views.read_options import ReadOptions
+from tests.views import killed_host, killed_lake
+from tests.views.forked import forked
 from tests.views.hosting import EVERY_KIND, REQUESTS, Setting
 from tests.views.killed_lake import STEP, open_lake, record
 from tests.views.support import apply
@@ -28,18 +29,11 @@ def flights(first: int) -> list[tuple[str, dict[str, object] | None]]:
 
 
 def run_until_killed(setting: Setting, after_s: float) -> None:
-    argv = [sys.executable, "-m", "tests.views.killed_host"]
-    argv += [setting.topic, setting.log.bootstrap, str(setting.directory)]
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
+    arguments = (setting.topic, setting.log.bootstrap, str(setting.directory))
+    with forked(killed_host.main, *arguments) as process:
         assert process.stdout.readline() == "started\n"
         threading.Timer(after_s, process.kill).start()
-        process.wait(30)
-    finally:
-        process.kill()
-        process.wait(30)
-        process.stdout.close()
+        assert process.wait(30) == -signal.SIGKILL
 
 
 def positions(host: ViewHost) -> dict[str, int]:
@@ -65,18 +59,11 @@ def test_views_equal_their_replay_after_every_kill(mainstem_log: Log, tmp_path: 
 
 def kill_lake(directory: Path, after_steps: int, after_s: float) -> int:
     """Let a lake apply and compact, and kill it in the middle of the next steps; the position it has shown."""
-    argv = [sys.executable, "-m", "tests.views.killed_lake", str(directory)]
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
+    with forked(killed_lake.main, str(directory)) as process:
         shown = [int(process.stdout.readline()) for _ in range(after_steps)]
         threading.Timer(after_s, process.kill).start()
-        process.wait(60)
-        return shown[-1]
-    finally:
-        process.kill()
-        process.wait(60)
-        process.stdout.close()
+        assert process.wait(60) == -signal.SIGKILL
+    return shown[-1]
 
 
 def test_a_lake_that_applies_and_compacts_is_whole_after_every_kill(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +16,7 @@ from mainstem.views.requests import SqlQuery
 from mainstem.views.stores.sql import sql_table
 from mainstem.views.stores.store import StoreDefinition, ViewStore
 from mainstem.views.stores.store_kinds import open_store
+from tests.views.forked import forked
 from tests.views.support import SCHEMA, apply, flight
 
 LARGE = SqlQuery(
@@ -70,16 +71,19 @@ def test_a_query_may_spill_up_to_the_cap(tmp_path: Path) -> None:
     store.close()
 
 
+def spill_and_end(path: Path) -> None:
+    """Ask what is spilled, and end when it is."""
+    store = open_small(path)
+    threading.Thread(target=store.query, args=[LARGE], daemon=True).start()
+    while not spilled(path):
+        pass
+    os._exit(9)
+
+
 def test_what_a_killed_process_spilled_is_gone_at_the_next_opening(tmp_path: Path) -> None:
-    program = (
-        "import os, sys, threading; from pathlib import Path; from tests.views.test_sql_spill import *\n"
-        "path = Path(sys.argv[1]); store = open_small(path)\n"
-        "threading.Thread(target=store.query, args=[LARGE], daemon=True).start()\n"
-        "while not spilled(path): pass\n"
-        "os._exit(9)"
-    )
     path = tmp_path / "store"
-    assert subprocess.run([sys.executable, "-c", program, str(path)], timeout=120).returncode == 9
+    with forked(spill_and_end, path) as process:
+        assert process.wait(120) == 9
     assert spilled(path)
     store = open_small(path)
     assert not list(path.glob("*.tmp"))

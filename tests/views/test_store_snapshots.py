@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +11,8 @@ from mainstem.model import Position
 from mainstem.pipelines.kinds import SQL, KeyValue
 from mainstem.views.stores.store import Row, ViewStore, no_dead_letters
 from mainstem.views.stores.store_snapshots import KEPT_MAX, StoreSnapshots, copy_store
+from tests.views import killed_snapshots
+from tests.views.forked import forked
 from tests.views.killed_snapshots import EVERY, RECORDS
 from tests.views.support import KINDS, TOPIC, KindUnderTest, apply, arrow_batch, flight, history
 from tests.views.tampering import run_in_duckdb
@@ -198,9 +198,9 @@ def test_other_kinds_keep_none(kind: KindUnderTest, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name in ("key-value", "sql")], ids=lambda k: k.name)
 def test_a_kill_at_any_step_leaves_whole_snapshots_only(kind: KindUnderTest, tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "tests.views.killed_snapshots", kind.name, str(tmp_path)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=True)
-    steps = int(done.stdout)
+    with forked(killed_snapshots.main, kind.name, str(tmp_path)) as process:
+        assert process.wait(300) == 0
+        steps = int(process.stdout.read())
     assert steps >= 8
     model = _last_two_states(kind, tmp_path / "model")
     for step in range(steps + 1):

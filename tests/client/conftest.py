@@ -16,7 +16,8 @@ _NUMBERS = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def kafka_bootstrap() -> Iterator[str]:
-    with kafka_or_skip() as kafka:
+    # By default, it looks every ten seconds for transactions that take too long.
+    with kafka_or_skip(transaction_abort_timed_out_transaction_cleanup_interval_ms="100") as kafka:
         yield kafka.bootstrap
 
 

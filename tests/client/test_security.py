@@ -139,7 +139,7 @@ def test_a_certificate_logs_in(authority: Authority, tmp_path: Path) -> None:
         with Log(broker.bootstrap, security={**given, **mine}) as log:
             log.create_topic("t")
             log.append_many("t", ["v" * 1000] * 1000)
-        with Log(broker.bootstrap, timeout_s=5, security=given) as log:
+        with Log(broker.bootstrap, timeout_s=1, security=given) as log:
             with pytest.raises((AuthenticationError, LogUnavailableError)):
                 log.topics()
 

@@ -144,10 +144,12 @@ def test_a_log_that_is_away_while_a_round_is_given_up_ends_no_worker(
 
 KILLED_IN_ITS_TRANSACTION = """
 import os, signal, sys
+from mainstem.client.http import worker
 from mainstem.client.log import Log
-from mainstem.client.http.worker import Worker
 
-class Killed(Worker):
+worker._TAKEN_OVER_MS = 2500  # another takes over after that time
+
+class Killed(worker.Worker):
     def _commit(self, producer):
         producer.flush(60)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -158,13 +160,13 @@ Killed(Log(sys.argv[1]), "requests", lambda request: "of the killed").run()
 
 def test_a_worker_that_is_killed_in_its_transaction_leaves_no_reply_and_no_request_unanswered() -> None:
     clock = ManualClock(SystemClock().time_ms())
-    settings = {"group.initial.rebalance.delay.ms": "0"}
+    settings = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
     with EmbeddedBroker(settings=settings, clock=clock) as broker, Log(broker.bootstrap, timeout_s=60) as log:
         log.create_topic("requests", partitions=1)
         put_requests(log, "requests", 3)
         argv = [sys.executable, "-c", KILLED_IN_ITS_TRANSACTION, broker.bootstrap]
         assert subprocess.run(argv, timeout=120, check=False).returncode == -signal.SIGKILL
-        clock.advance(11)  # the log ends its transaction, and its membership
+        clock.advance(11)  # the log ends its transaction
         with working(log, "requests", lambda r: r.offset):
             assert [record.value for record in replies(log, "requests", 3)] == [b"0", b"1", b"2"]
         assert len(list(log.read(reply_topic_of("requests")))) == 3

@@ -22,7 +22,7 @@ from tests.support.apache_kafka import ApacheKafka, create_offsets_topic, run_to
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.maven]
+pytestmark = pytest.mark.spark
 
 
 def declare() -> App:
@@ -37,13 +37,16 @@ def declare() -> App:
     return app
 
 
-def test_what_kafkas_producer_wrote_is_derived_and_read_by_kafkas_consumer(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_kafkas_producer_wrote_is_derived_and_read_by_kafkas_consumer(
+    spark: SparkSession, apache_kafka: ApacheKafka, tmp_path: Path
+) -> None:
     from mainstem.spark.options.options import LogOptions
     from mainstem.spark.runner import Runner
     from mainstem.spark.verification.verification import Verification
 
     app = declare()
-    with ApacheKafka() as kafka, Log(kafka.bootstrap) as log:
+    kafka = apache_kafka
+    with Log(kafka.bootstrap) as log:
         deploy(app, log)
         log.append("items", {"item": "a", "name": "A"}, key="a")
         lines = "".join(f'o{n}:{{"id":"o{n}","item":"{"ab"[n % 2]}","amount":{n}}}\n' for n in range(1000))

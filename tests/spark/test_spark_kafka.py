@@ -13,18 +13,18 @@ from tests.support.apache_kafka import ApacheKafka
 from tests.support.spark_kafka import ensure_spark_kafka
 from tests.support.varied_topics import SETTINGS, TOPICS, varied_topics
 
-pytestmark = [pytest.mark.spark, pytest.mark.maven]
+pytestmark = pytest.mark.spark
 READINGS = (*TOPICS, "uncommitted:transactions", "stream:codecs", "stream:transactions")
 
 
 @pytest.fixture(scope="module")
-def said() -> list[dict[str, Any]]:
+def said(apache_kafka: ApacheKafka) -> list[dict[str, Any]]:
     """How the rows of both connectors differ: of each reading on Mainstem, then of each on Apache Kafka."""
     both = ensure_spark_kafka()
-    kafka_settings = {name.replace(".", "_"): value for name, value in SETTINGS.items()}
-    with BrokerProcess(settings=SETTINGS) as broker, ApacheKafka(**kafka_settings) as kafka:
-        with varied_topics(broker.bootstrap), varied_topics(kafka.bootstrap):
-            arguments = (broker.bootstrap, *READINGS, f"@{kafka.bootstrap}", *READINGS)
+    kafka = apache_kafka.bootstrap
+    with BrokerProcess(settings=SETTINGS) as broker:
+        with varied_topics(broker.bootstrap), varied_topics(kafka):
+            arguments = (broker.bootstrap, *READINGS, f"@{kafka}", *READINGS)
             # C1 alone, as in the other tests: this environment has none of Spark's variables.
             options = {"SPARK_SUBMIT_OPTS": os.environ["SPARK_SUBMIT_OPTS"]}
             done = both.run("-m", "tests.support.same_rows", *arguments, timeout_s=600, environment=options)

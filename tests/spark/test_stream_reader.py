@@ -76,8 +76,8 @@ def mainstem_broker(
     if request.param == "mainstem":
         yield mainstem_broker
         return
-    with ApacheKafka() as kafka:
-        yield kafka
+    kafka: ApacheKafka = request.getfixturevalue("apache_kafka")
+    yield kafka
 
 
 @pytest.fixture(autouse=True)

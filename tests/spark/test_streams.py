@@ -63,10 +63,12 @@ def test_spark_keeps_to_each_kind_of_limit_and_shows_the_backlog(
 
 
 @several_micro_batches
-@pytest.mark.maven
-def test_on_apache_kafka_lag_shows_in_its_tools_and_loss_is_noted(spark: SparkSession, tmp_path: Path) -> None:
+def test_on_apache_kafka_lag_shows_in_its_tools_and_loss_is_noted(
+    spark: SparkSession, apache_kafka: ApacheKafka, tmp_path: Path
+) -> None:
     options = {"subscribe": "flights", "kafka_group_id": "of-spark", "failOnDataLoss": "false"}
-    with ApacheKafka() as kafka, Log(kafka.bootstrap) as log:
+    kafka = apache_kafka
+    with Log(kafka.bootstrap) as log:
         log.create_topic("flights", partitions=2, configs={"retention.ms": "3600000"})
         log.append_many("flights", [NewRecord(b"v", partition=n % 2) for n in range(10)])
         create_offsets_topic(kafka.bootstrap, "flights")

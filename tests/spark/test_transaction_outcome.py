@@ -25,11 +25,14 @@ from mainstem.spark.sink.transactions import begin_run, decide_and_finish, end_o
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.spark.sink_world import DRIVER_STEPS, NUMBERS, TASK_STEPS, KilledError, Sink, killing, truth
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.eventually import eventually
 
 STEPS = (*TASK_STEPS, *DRIVER_STEPS)
 LOST_AFTER = {"driver:decided", "driver:ended-first"}
 """After these a time-out aborts decided transactions. Before them nothing is decided, after them all are ended."""
 TIMEOUT_MS = 4_000
+SHORT_TIMEOUT_MS = 2_000
+"""Where two tasks write within it, and nothing else."""
 
 
 @pytest.fixture(scope="module", params=["mainstem", pytest.param("kafka", marks=pytest.mark.maven)])
@@ -38,8 +41,8 @@ def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
         with EmbeddedBroker() as broker:
             yield broker.bootstrap
     else:
-        with ApacheKafka(transaction_abort_timed_out_transaction_cleanup_interval_ms="200") as kafka:
-            yield kafka.bootstrap
+        kafka: ApacheKafka = request.getfixturevalue("apache_kafka")
+        yield kafka.bootstrap
 
 
 def new_sink(bootstrap: str) -> Sink:
@@ -72,8 +75,7 @@ def kill(sink: Sink, step: str, monkeypatch: pytest.MonkeyPatch, *, timeout_ms: 
 
 def let_time_out(sink: Sink) -> None:
     with borrowed(sink.log) as client:
-        while open_transactions(client, f"mainstem-sink-{sink.sink_id}"):  # the log aborts them
-            continue
+        eventually(lambda: not open_transactions(client, f"mainstem-sink-{sink.sink_id}"), "the log aborts them")
 
 
 def test_a_driver_killed_after_each_step_loses_nothing_behind_an_open_transaction(
@@ -113,7 +115,7 @@ def test_a_driver_away_for_longer_than_the_time_out_says_what_is_lost(
 
 def test_a_run_that_goes_on_says_what_a_time_out_took_behind_an_open_transaction(bootstrap: str) -> None:
     sink = new_sink(bootstrap)
-    run = begin_run(sink.log, sink.sink_id, timeout_ms=TIMEOUT_MS)
+    run = begin_run(sink.log, sink.sink_id, timeout_ms=SHORT_TIMEOUT_MS)
 
     def away(step: str) -> None:
         if step == "driver:decided":
@@ -125,7 +127,7 @@ def test_a_run_that_goes_on_says_what_a_time_out_took_behind_an_open_transaction
 
 def test_a_batch_write_with_a_name_says_what_a_time_out_took_behind_an_open_transaction(bootstrap: str) -> None:
     sink = new_sink(bootstrap)
-    write = SinkRun(sink.log, sink.sink_id, timeout_ms=TIMEOUT_MS)
+    write = SinkRun(sink.log, sink.sink_id, timeout_ms=SHORT_TIMEOUT_MS)
     with another_open(sink):
         with pytest.raises(KilledError):
             sink.batch(write, 0, killing("driver:decided"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from mainstem.client.log import Log
@@ -15,22 +13,15 @@ from mainstem.spark.sink.sink_run import SinkRun
 from mainstem.spark.sink.transactions import begin_run, decide_and_finish
 from tests.spark.sink_world import DRIVER_STEPS, NUMBERS, TASK_STEPS, KilledError, Sink, killing, truth
 from tests.support.apache_kafka import ApacheKafka
-
-pytestmark = [pytest.mark.maven]
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[ApacheKafka]:
-    with ApacheKafka(transaction_abort_timed_out_transaction_cleanup_interval_ms="200") as broker:
-        yield broker
+from tests.support.eventually import eventually
 
 
 @pytest.fixture
-def sink(kafka: ApacheKafka) -> Sink:
+def sink(apache_kafka: ApacheKafka) -> Sink:
     topic = f"transactions-{next(NUMBERS)}"
-    with Log(kafka.bootstrap) as log:
+    with Log(apache_kafka.bootstrap) as log:
         log.create_topic(topic, partitions=3)
-    return Sink(kafka.bootstrap, topic)
+    return Sink(apache_kafka.bootstrap, topic)
 
 
 def test_runs_that_end_after_each_step_are_finished(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,8 +72,7 @@ def test_a_micro_batch_that_takes_longer_than_the_time_out_counts_for_nothing(si
     run = begin_run(sink.log, sink.sink_id, timeout_ms=1000)
     prepared = [sink.task(run, 0, task) for task in (0, 2)]
     with borrowed(sink.log) as client:
-        while open_transactions(client, run.group):  # the log aborts them
-            continue
+        eventually(lambda: not open_transactions(client, run.group), "the log aborts them")
     with pytest.raises(TransactionTimeoutError, match="Nothing of it counts"):
         decide_and_finish(run, 0, prepared)
     sink.batch(sink.begin(), 0)

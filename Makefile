@@ -97,7 +97,8 @@ fuzz: $(READY) ## Send wrong requests of every API for an hour (MAINSTEM_FUZZ_S=
 
 .PHONY: history
 history: $(READY) ## Judge what real clients see of a log that is killed, for an hour (MAINSTEM_HISTORY_S=300)
-	@MAINSTEM_HISTORY_S=$${MAINSTEM_HISTORY_S:-3600} exec $(BIN)/python -m pytest -q tests/history $(ARGS)
+	@MAINSTEM_HISTORY_S=$${MAINSTEM_HISTORY_S:-3600} MAINSTEM_LOG_KILLS=$${MAINSTEM_LOG_KILLS:-200} \
+		exec $(BIN)/python -m pytest -q --timeout 7200 tests/history tests/broker/test_durability.py $(ARGS)
 
 CONTROLS := tests/conformance/test_group_migration.py tests/conformance/test_sequences_after_abort.py
 .PHONY: differential

@@ -243,7 +243,7 @@ def test_a_member_whose_session_ends_while_the_disk_is_full_is_out_when_there_is
     disk = FaultyDisk()
 
     async def refuses(client: Client) -> None:
-        first = await join(client, session_ms=1000)
+        first = await join(client, session_ms=500)
         assert (await sync(client, first)).error_code == 0
         disk.capacity_bytes = disk.used_bytes()
         before = disk.calls
@@ -286,7 +286,7 @@ def test_groups_whose_log_failed_a_sync_are_refused_until_the_next_start() -> No
 
     async def fails(client: Client) -> None:
         await client.create_topic("t")
-        first = await join(client)
+        first = await join(client, session_ms=1000)  # the next life waits for its end
         disk.fail_syncs("*/__consumer_offsets-0/*.log")
         assert (await sync(client, first)).error_code == ErrorCode.NOT_COORDINATOR
         beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=first.member_id)
@@ -295,4 +295,4 @@ def test_groups_whose_log_failed_a_sync_are_refused_until_the_next_start() -> No
     async def again(client: Client) -> None:
         assert (await sync(client, await join(client))).assignment == b"mine"
 
-    over_restarts(disk, fails, again)
+    over_restarts(disk, fails, again, settings={"group.min.session.timeout.ms": "50"})

@@ -12,7 +12,7 @@ from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.clock import SystemClock
 from mainstem.model import TopicPartition
 from mainstem.record.writer import NewRecord
-from tests.backup.support import BackupProcess, require_sound, values_of
+from tests.backup.support import once, require_sound, values_of
 from tests.broker.harness import LogProcess
 from tests.support.eventually import eventually
 
@@ -64,9 +64,7 @@ def test_a_log_that_is_killed_at_each_step_of_a_release_goes_on(
             process.kill()
             monkeypatch.setenv("KILL_AT", step)
             process.start()
-            backup = BackupProcess(data, url)
-            eventually(lambda: not process.is_alive, f"it dies {step}")
-            backup.kill()
+            eventually(lambda: once(data, url) and not process.is_alive, f"it dies {step}")
             process.kill()
             monkeypatch.delenv("KILL_AT")
             process.start()

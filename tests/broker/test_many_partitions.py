@@ -18,7 +18,8 @@ from mainstem.protocol.messages.list_groups import ListGroupsRequest
 from mainstem.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.harness import LogProcess, running
 
-PARTITIONS = 1000
+PARTITIONS = 700
+"""More than a log keeps open."""
 
 
 def open_files(pid: int) -> int:

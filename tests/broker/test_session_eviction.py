@@ -27,7 +27,7 @@ class Reader:
     """A consumer (kafka-python, which keeps fetch sessions) of all partitions, and what it has read."""
 
     def __init__(self, bootstrap: str) -> None:
-        self.consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=None, fetch_max_wait_ms=50)
+        self.consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=None, fetch_max_wait_ms=10)
         self.partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
         self.consumer.assign(self.partitions)
         self.consumer.seek_to_beginning(*self.partitions)
@@ -35,7 +35,7 @@ class Reader:
 
     def read(self, written: Sequence[Sequence[bytes]]) -> None:
         """Poll until everything that is written was read, and a last time without news."""
-        for _ in range(500):
+        for _ in range(1500):
             self.poll()
             if [len(values) for values in self.values] == [len(values) for values in written]:
                 break
@@ -43,7 +43,7 @@ class Reader:
         assert self.values == [list(values) for values in written]
 
     def poll(self) -> None:
-        for place, records in self.consumer.poll(timeout_ms=100).items():
+        for place, records in self.consumer.poll(timeout_ms=40).items():
             self.values[place.partition] += [record.value for record in records]
 
     @property

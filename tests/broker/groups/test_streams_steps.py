@@ -343,7 +343,7 @@ class Player(Driver):
 
 
 @seed(1071)
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=75, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32), st.integers(0, 2))
 def test_no_active_task_has_two_owners_and_all_are_assigned_in_the_end(number: int, standbys: int) -> None:
     player = Player(Random(number), standbys)

@@ -16,6 +16,7 @@ from mainstem.pipelines.deploy import deploy
 from mainstem.registry.registry import Registry
 from mainstem.registry.requests import LATEST, SchemaRequest
 from mainstem.schema.types import ENCODINGS, Encoding
+from mainstem.testing.embedded import EmbeddedBroker
 from mainstem.views.host.host import ViewHost
 from tests.views.hosting import DDL, KINDS, REQUESTS
 
@@ -26,30 +27,56 @@ FLIGHTS = [
 ]
 
 
-def apps(log: Log, encoding: Encoding) -> tuple[App, App]:
-    """Two Apps with a view of every kind: over an encoded topic, and over one of JSON."""
-    made = []
-    for form in (encoding, None):
-        app = App(f"app-{uuid.uuid4().hex[:8]}")
-        topic = app.topic(f"flights-{uuid.uuid4()}", DDL, encoding=form)
-        for name, kind in KINDS.items():
-            app.view(name, topic, kind)
-        deploy(app, log)
-        made.append(app)
-    return made[0], made[1]
+def deployed(log: Log, encoding: Encoding | None, key_encoding: Encoding | None, key: str | None) -> tuple[App, str]:
+    """An App with a view of every kind of a topic, and the topic's name."""
+    app = App(f"app-{uuid.uuid4().hex[:8]}")
+    topic = app.topic(f"flights-{uuid.uuid4()}", DDL, key, encoding=encoding, key_encoding=key_encoding)
+    for name, kind in KINDS.items():
+        app.view(name, topic, kind)
+    deploy(app, log)
+    return app, topic.name
 
 
-def topic_of(app: App) -> str:
-    """The name of the App's topic."""
-    return next(iter(app.topics))
+def verified(app: App, log: Log, directory: Path, end: Position) -> dict[str, object]:
+    """What each view answers once it has all records; each is verified."""
+    with hosted(app, log, directory) as host:
+        for name in KINDS:
+            host.wait(name, lambda status: status.position.covers(end), 60)
+            assert host.verify(name).equal, name
+        return {name: host.query(name, REQUESTS[name]).rows for name in KINDS}
+
+
+@pytest.fixture(scope="module")
+def of_json(mainstem_broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What views of the flights in JSON answer."""
+    with Log(mainstem_broker.bootstrap, timeout_s=10.0) as log:
+        app, topic = deployed(log, None, None, None)
+        end = log.append_many(topic, [*enumerate(FLIGHTS), (9, None)])
+        return verified(app, log, tmp_path_factory.mktemp("json"), end)
+
+
+@pytest.fixture(scope="module")
+def of_text_keys(mainstem_broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What views of the flights in JSON answer where the origin is the key, as text."""
+    with Log(mainstem_broker.bootstrap, timeout_s=10.0) as log:
+        app, topic = deployed(log, None, None, "origin")
+        end = append_by_origin(log, topic)
+        return verified(app, log, tmp_path_factory.mktemp("text"), end)
+
+
+def append_by_origin(log: Log, topic: str) -> Position:
+    """Append the flights in the topic's encodings, the origin as the key, and delete the last."""
+    codec = Codec(log)
+    records = [(codec.encode_key(topic, row["origin"]), codec.encode(topic, row)) for row in FLIGHTS]
+    return log.append_many(topic, [*records, (codec.encode_key(topic, "Zoë"), None)])
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_every_kind_of_view_is_that_of_the_same_records_in_json(
-    mainstem_log: Log, tmp_path: Path, encoding: Encoding
+    mainstem_log: Log, tmp_path: Path, encoding: Encoding, of_json: dict[str, object]
 ) -> None:
-    encoded, plain = apps(mainstem_log, encoding)
-    codec, topic = Codec(mainstem_log), topic_of(encoded)
+    app, topic = deployed(mainstem_log, encoding, None, None)
+    codec = Codec(mainstem_log)
     guid = uuid.UUID(Registry(mainstem_log).version(f"{topic}-value", LATEST).content.guid)
     records = []
     for number, flight in enumerate(FLIGHTS):
@@ -57,23 +84,8 @@ def test_every_kind_of_view_is_that_of_the_same_records_in_json(
         assert value is not None
         header = ("__value_schema_id", b"\x01" + guid.bytes)
         records.append(NewRecord(value, number) if number else NewRecord(value[5:], number, [header]))
-    ends = [
-        mainstem_log.append_many(topic, [*records, (9, None)]),
-        mainstem_log.append_many(topic_of(plain), [*enumerate(FLIGHTS), (9, None)]),
-    ]
-    with hosted(encoded, mainstem_log, tmp_path / "a") as one, hosted(plain, mainstem_log, tmp_path / "b") as other:
-        for name in KINDS:
-            answers = []
-            for host, end in zip((one, other), ends, strict=True):
-                answers.append(answer(host, name, end))
-                assert host.verify(name).equal, name
-            assert answers[0] == answers[1], name
-
-
-def answer(host: ViewHost, name: str, end: Position) -> object:
-    """What a view answers once it has all records."""
-    host.wait(name, lambda status: status.position.covers(end), 60)
-    return host.query(name, REQUESTS[name]).rows
+    end = mainstem_log.append_many(topic, [*records, (9, None)])
+    assert verified(app, mainstem_log, tmp_path, end) == of_json
 
 
 def hosted(app: App, log: Log, directory: Path) -> ViewHost:
@@ -107,25 +119,11 @@ def test_values_that_cannot_be_read_are_poison_with_the_reason(mainstem_log: Log
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_views_of_encoded_keys_are_those_of_text_keys(mainstem_log: Log, tmp_path: Path, encoding: Encoding) -> None:
-    made, ends = [], []
-    for form in (encoding, None):
-        app = App(f"app-{uuid.uuid4().hex[:8]}")
-        topic = app.topic(f"flights-{uuid.uuid4()}", DDL, "origin", encoding=form, key_encoding=form)
-        for name, kind in KINDS.items():
-            app.view(name, topic, kind)
-        deploy(app, mainstem_log)
-        made.append(app)
-        codec = Codec(mainstem_log)
-        records = [(codec.encode_key(topic.name, row["origin"]), codec.encode(topic.name, row)) for row in FLIGHTS]
-        gone = (codec.encode_key(topic.name, "Zoë"), None)
-        ends.append(mainstem_log.append_many(topic.name, [*records, gone]))
-    encoded, plain = made
-    with hosted(encoded, mainstem_log, tmp_path / "a") as one, hosted(plain, mainstem_log, tmp_path / "b") as other:
-        for name in KINDS:
-            answers = [answer(host, name, end) for host, end in zip((one, other), ends, strict=True)]
-            assert one.verify(name).equal, name
-            assert answers[0] == answers[1], name
+def test_views_of_encoded_keys_are_those_of_text_keys(
+    mainstem_log: Log, tmp_path: Path, encoding: Encoding, of_text_keys: dict[str, object]
+) -> None:
+    app, topic = deployed(mainstem_log, encoding, encoding, "origin")
+    assert verified(app, mainstem_log, tmp_path, append_by_origin(mainstem_log, topic)) == of_text_keys
 
 
 def test_keys_of_other_schemas_are_one_key_and_one_that_cannot_be_read_is_a_dead_letter(

@@ -19,6 +19,7 @@ from tests.views.fake_log import FakeLog
 from tests.views.hosting import Setting
 
 TIMEOUT_S = 60.0
+WITH_SQL = pytest.mark.parametrize("setting", [("kv", "sql")], indirect=True, ids=["with sql"])
 
 
 class Listener:
@@ -45,14 +46,15 @@ class Listener:
 
 
 @pytest.fixture
-def setting(mainstem_log: Log, tmp_path: Path) -> Setting:
-    return Setting(mainstem_log, tmp_path, ("kv", "sql"))
+def setting(mainstem_log: Log, tmp_path: Path, request: pytest.FixtureRequest) -> Setting:
+    """A view by key, and one of SQL for the tests that say so."""
+    return Setting(mainstem_log, tmp_path, getattr(request, "param", ("kv",)))
 
 
 @pytest.fixture
 def host(setting: Setting) -> Iterator[ViewHost]:
     with setting.host() as host:
-        for view in ("kv", "sql"):
+        for view in setting.app.views:
             host.wait(view, lambda status: status.state == "live")
         yield host
 
@@ -136,6 +138,7 @@ def test_a_rebuild_is_a_reset_and_the_watch_goes_on(setting: Setting, host: View
     assert listener.miles(setting.append("a", miles=2)) == {"a": 2}
 
 
+@WITH_SQL
 def test_other_kinds_tell_that_they_changed(setting: Setting, host: ViewHost) -> None:
     listener = Listener(host, WatchRequest(), "sql")
     end = setting.append("a")
@@ -151,6 +154,7 @@ def test_a_view_that_is_deleted_ends_its_watches(host: ViewHost) -> None:
         listener.next()
 
 
+@WITH_SQL
 def test_what_cannot_be_watched_is_refused(setting: Setting, host: ViewHost) -> None:
     with pytest.raises(QueryError, match="not both"):
         WatchRequest(key="a", prefix="b")

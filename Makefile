@@ -88,7 +88,8 @@ azure-server: ## Install Azurite, the server of Azure's blobs that the tests of 
 
 .PHONY: backup-kills
 backup-kills: $(READY) s3-server azure-server ## Kill the log and its backup a hundred times, then lose the disk and restore
-	@MAINSTEM_BACKUP_KILLS=$${MAINSTEM_BACKUP_KILLS:-100} exec $(BIN)/python -m pytest -q tests/backup/test_kills.py $(ARGS)
+	@MAINSTEM_BACKUP_KILLS=$${MAINSTEM_BACKUP_KILLS:-100} exec $(BIN)/python -m pytest -q tests/backup/test_kills.py \
+		tests/backup/test_remote_segments.py::test_kills_of_the_log_and_of_its_backup_lose_nothing $(ARGS)
 
 .PHONY: fuzz
 fuzz: $(READY) ## Send wrong requests of every API for an hour (MAINSTEM_FUZZ_S=60 for a minute)

@@ -16,6 +16,12 @@ from tests.support.s3_server import BUCKET, S3Server
 _Server = TypeVar("_Server", S3Server, AzureServer)
 
 
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs in this process write their checkpoint, for which a backup waits, ten times a second, not once."""
+    monkeypatch.setattr("mainstem.broker.server._CHECKPOINT_INTERVAL_S", 0.1)
+
+
 @pytest.fixture
 def s3_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
     yield from _served(S3Server(tmp_path / "s3"), monkeypatch)

@@ -51,7 +51,7 @@ class Load:
 
     def _run(self) -> None:
         number = 0
-        with Log(self._bootstrap, timeout_s=10) as log:
+        with Log(self._bootstrap, timeout_s=3) as log:
             while not self._is_over.is_set():
                 number += 1
                 with suppress(MainstemError):

@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from mainstem.backup.manifest import ManifestReader
+from mainstem.broker.storage.remote import remote_storage
 from mainstem.broker.storage.remote.remote_pieces import RemotePieces
 from mainstem.client.append.transaction import TransactionSession
 from mainstem.client.log import Log
@@ -46,7 +47,7 @@ from tests.broker.share.member import ACCEPT, Member, begin_early
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
 
-KILLS = int(os.environ.get("MAINSTEM_BACKUP_KILLS", "6"))
+KILLS = int(os.environ.get("MAINSTEM_BACKUP_KILLS", "3"))
 TOPIC = "old"
 TIERED = {
     "remote.storage.enable": "true",
@@ -250,7 +251,9 @@ def test_a_reader_of_committed_records_sees_no_aborted_ones(world: World) -> Non
         assert values_of(log, TOPIC) == sorted(value(n) for n in range(0, 120, 2))
 
 
-def test_a_store_that_fails_is_an_error_of_the_old_records_alone(world: World) -> None:
+def test_a_store_that_fails_is_an_error_of_the_old_records_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_storage, "_PAUSES_S", (0.01, 0.01, 0.01))
+    monkeypatch.setattr(remote_storage, "_FAILURE_S", 0.3)
     with world.running() as (_, log):
         old_topic(log)
         world.move()
@@ -369,6 +372,8 @@ def test_a_store_that_fails_half_of_its_requests_is_read(world: World, monkeypat
         return whole(store, name, start, length)
 
     monkeypatch.setattr(DirectoryStore, "get_range", unsteady)
+    monkeypatch.setattr(remote_storage, "_PAUSES_S", (0.01, 0.01, 0.01))
+    monkeypatch.setattr(remote_storage, "_FAILURE_S", 0.1)
     with world.running() as (_, log):
         old_topic(log)
         world.move()

@@ -204,7 +204,7 @@ def test_a_static_member_comes_back_without_a_rebalance(log: LogProcess) -> None
 @pytest.fixture
 def own_log(tmp_path: Path) -> Iterator[LogProcess]:
     """A log process for one test alone, which may kill it."""
-    process = LogProcess(tmp_path / "data").start()
+    process = LogProcess(tmp_path / "data", group_min_session_timeout_ms="1000").start()
     yield process
     process.kill()
 
@@ -212,7 +212,7 @@ def own_log(tmp_path: Path) -> Iterator[LogProcess]:
 def test_a_group_goes_on_where_it_committed_over_a_kill_of_the_log(own_log: LogProcess) -> None:
     topic = new_topic(own_log)
     produce(own_log, topic, *[b"%d" % number for number in range(10)])
-    reader = consumer(own_log, "g")
+    reader = consumer(own_log, "g", session_timeout_ms=1500)  # the one that comes next waits for its end
     reader.subscribe([topic])
     reader.commit(message=read(reader, 4)[-1], asynchronous=False)
     own_log.kill()

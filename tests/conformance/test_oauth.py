@@ -66,10 +66,10 @@ def test_librdkafka_works_with_a_token_and_renews_it(
     given: list[str] = []
 
     def token() -> str:
-        given.append(issuer.token("alice", valid_s=4))
+        given.append(issuer.token("alice", valid_s=2))
         return given[-1]
 
-    producer = Producer(options(guarded, authority, token, 4))
+    producer = Producer(options(guarded, authority, token, 2))
 
     def is_renewed() -> bool:
         producer.produce("tokens", b"x")

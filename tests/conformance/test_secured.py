@@ -115,7 +115,7 @@ def test_kafka_python_produces_and_consumes(secured: LogProcess, authority: Auth
     assert [next(consumer).value for _ in range(10)] == [str(number).encode() for number in range(10)]
     consumer.close()
     with pytest.raises(KafkaPythonError):
-        KafkaConsumer(topic, **{**given, "sasl_plain_password": "wrong"}, bootstrap_timeout_ms=5000)
+        KafkaConsumer(topic, **{**given, "sasl_plain_password": "wrong"}, bootstrap_timeout_ms=2000)
 
 
 @pytest.mark.parametrize(

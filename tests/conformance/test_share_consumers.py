@@ -31,6 +31,7 @@ from tests.broker.harness import LogProcess
 from tests.support.apache_kafka import run_tool
 
 TIMEOUT_S = 60
+KILLS = 2
 TOOLS = "org.apache.kafka.tools."
 SHARE_GROUPS = TOOLS + "consumer.group.ShareGroupCommand"
 
@@ -299,14 +300,14 @@ def test_what_was_accepted_before_a_sigkill_never_comes_again_and_the_rest_does(
     with LogProcess(tmp_path / "data") as log:
         topic = name_of_new_topic(log)
         produce(log, topic, 2000, **{"batch.num.messages": 50})
-        killer = Killer(log, kills=3)
+        killer = Killer(log, kills=KILLS)
         killer.start()
         accepted: set[int] = set()
         uncertain: set[int] = set()
         with consumer(log, topic, **settings) as one:
             while len(accepted) < 2000:
                 # In the middle of a batch, so that some records are held, and acknowledgements are under way.
-                if killer.kills_left and len(accepted) > 500 * (3 - killer.kills_left):
+                if killer.kills_left and len(accepted) > 500 * (KILLS - killer.kills_left):
                     killer.now.set()
                 _accept_one_batch(one, accepted, uncertain)
                 if uncertain >= set(range(2000)) - accepted:
@@ -314,7 +315,7 @@ def test_what_was_accepted_before_a_sigkill_never_comes_again_and_the_rest_does(
         killer.join(TIMEOUT_S)
         assert not killer.kills_left
         with consumer(log, topic, "implicit", **settings) as other:
-            left = {value_of(message) for message in other.poll(timeout=2.0)}
+            left = {value_of(message) for message in other.poll(timeout=1.0)}
         assert accepted | uncertain | left == set(range(2000))
         assert not accepted & left
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import random
-import subprocess
+import signal
 import zlib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,7 @@ from mainstem.views.stores.lake.lake import LakeStore
 from mainstem.views.stores.sql.query_process import QueryChild
 from mainstem.views.stores.store import Bookmark, Poison, Snapshot, StoreDefinition, ViewStore, no_dead_letters
 from mainstem.views.stores.store_kinds import open_store
+from tests.support.eventually import eventually
 
 TOPIC = "routes"
 FIRST_TIMESTAMP_US = 1_700_000_000_000_000
@@ -128,11 +131,27 @@ def tombstone(key: str) -> KeyAndValue:
     return key.encode(), None
 
 
-def process_of(store: ViewStore) -> subprocess.Popen[bytes]:
-    """The process that answers SQL for a store that was opened for users."""
+def process_of(store: ViewStore) -> int:
+    """The id of the process that answers SQL for a store that was opened for users."""
     isolated = store._sql if isinstance(store, LakeStore) else store._table  # type: ignore[attr-defined]
     child: QueryChild = isolated._process._child
-    return child._process
+    return child.pid
+
+
+def kill_process_of(store: ViewStore) -> None:
+    """Send SIGKILL to that process, and wait until it has ended."""
+    pid = process_of(store)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not is_running(pid), what="the killed process has ended")
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process; one that has ended and that nobody has waited for is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def arrow_batch(records: Sequence[KeyAndValue], first_offset: int = 0) -> pa.RecordBatch:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +18,7 @@ from mainstem.views.stores.store import StoreDefinition, ViewStore
 from mainstem.views.stores.store_kinds import open_store
 from tests.support.eventually import eventually
 from tests.views.forked import forked
-from tests.views.support import SCHEMA, apply, flight, process_of
+from tests.views.support import SCHEMA, apply, flight, is_running, kill_process_of, process_of
 
 KINDS = {"sql": SQL(), "lake": Lake()}
 NUMBER = SqlQuery("SELECT count(*) AS n FROM routes")
@@ -49,10 +51,9 @@ def test_a_query_that_cannot_be_interrupted_is_one_error_and_the_store_goes_on(s
 
 
 def test_a_killed_process_is_started_again_by_the_next_query(store: ViewStore) -> None:
-    process_of(store).kill()
+    kill_process_of(store)
     assert store.query(NUMBER).rows == [{"n": 1}]
-    process_of(store).kill()
-    process_of(store).wait()
+    kill_process_of(store)
     apply(store, [flight("2", "A", "B")], 1)
     with store.snapshot() as snapshot:
         assert snapshot.query(NUMBER) == [{"n": 2}]
@@ -61,7 +62,7 @@ def test_a_killed_process_is_started_again_by_the_next_query(store: ViewStore) -
 
 def test_a_reader_of_a_killed_process_may_ask_again(store: ViewStore) -> None:
     with store.snapshot() as snapshot:
-        process_of(store).kill()
+        kill_process_of(store)
         with pytest.raises(UnavailableError, match="ask again"):
             snapshot.query(NUMBER)
 
@@ -91,7 +92,29 @@ def test_a_host_that_stops_interrupts_the_queries(store: ViewStore) -> None:
 def test_a_store_that_is_closed_ends_its_process(store: ViewStore) -> None:
     process = process_of(store)
     store.close()
-    assert process.returncode == 0
+    assert not Path(f"/proc/{process}").exists()
+
+
+def test_processes_are_forked_by_one_and_outlive_it(tmp_path: Path) -> None:
+    stores = [open_kind(tmp_path / name, "sql") for name in "ab"]
+    for store in stores:
+        apply(store, [flight("1", "A", "B")])
+    [server] = {parent_of(process_of(store)) for store in stores}
+    os.kill(server, signal.SIGKILL)
+    eventually(lambda: not is_running(server), what="the process that forks has ended")
+    assert [store.query(NUMBER).rows for store in stores] == [[{"n": 1}]] * 2
+    kill_process_of(stores[0])
+    assert stores[0].query(NUMBER).rows == [{"n": 1}]
+    assert parent_of(process_of(stores[0])) not in {server, parent_of(process_of(stores[1]))}
+    processes = [process_of(store) for store in stores]
+    for store in stores:
+        store.close()
+    assert [each for each in processes if Path(f"/proc/{each}").exists()] == []
+
+
+def parent_of(pid: int) -> int:
+    """The id of the process that has made this one, or waits for it."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def ask_for_long(path: Path, kind: str) -> None:
@@ -100,7 +123,7 @@ def ask_for_long(path: Path, kind: str) -> None:
     apply(store, [flight("1", "A", "B")])
     store.settle()
     store.query(NUMBER)
-    print(process_of(store).pid, flush=True)  # noqa: T201
+    print(process_of(store), flush=True)  # noqa: T201
     store.query(LONG)
 
 

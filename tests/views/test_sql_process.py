@@ -15,7 +15,7 @@ from mainstem.views.requests import SqlQuery
 from mainstem.views.stores.store import StoreDefinition, ViewStore
 from mainstem.views.stores.store_kinds import open_store
 from mainstem.views.stores.store_snapshots import StoreSnapshots
-from tests.views.support import SCHEMA, apply, flight, process_of
+from tests.views.support import SCHEMA, apply, flight, kill_process_of
 
 DEFINITION = StoreDefinition("routes", SQL(), SCHEMA)
 ROWS = SqlQuery("SELECT * FROM routes ORDER BY _key")
@@ -32,20 +32,18 @@ def store(tmp_path: Path) -> Iterator[ViewStore]:
 
 def test_a_killed_process_is_started_again_by_a_read_and_by_a_write(store: ViewStore) -> None:
     apply(store, [flight("1", "A", "B")])
-    process_of(store).kill()
+    kill_process_of(store)
     assert store.query(NUMBER).rows == [{"n": 1}]
-    process_of(store).kill()
+    kill_process_of(store)
     apply(store, [flight(f"{n}", "A", "B") for n in range(100)], 1)
     assert store.query(NUMBER).rows == [{"n": 100}]
     assert store.position == store.query(NUMBER).position
 
 
 def test_a_process_that_is_killed_before_its_first_call_is_started_again(store: ViewStore) -> None:
-    process_of(store).kill()
-    process_of(store).wait()
+    kill_process_of(store)
     apply(store, [flight("1", "A", "B")])
-    process_of(store).kill()
-    process_of(store).wait()
+    kill_process_of(store)
     assert store.query(NUMBER).rows == [{"n": 1}]
 
 
@@ -54,7 +52,7 @@ def test_kills_within_writes_lose_no_row_and_write_none_of_another_state(store: 
 
     def kill() -> None:
         for _ in range(6):
-            process_of(store).kill()
+            kill_process_of(store)
             if over.wait(0.3):
                 return
 
@@ -79,8 +77,7 @@ def test_a_process_that_ends_while_a_snapshot_is_made_does_not_stop_the_view(
     def killed(*arguments: Any) -> Any:
         if call == "snapshot":  # the kill comes after it: ``intact`` is the call that finds no process
             taken = made()
-        process_of(store).kill()
-        process_of(store).wait()
+        kill_process_of(store)
         return taken if call == "snapshot" else made(*arguments)
 
     def write(number: int) -> list[int]:

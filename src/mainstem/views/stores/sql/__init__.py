@@ -5,6 +5,7 @@
 * ``served_table``: the table in that process
 * ``query_process``: a process that answers SQL, also over a lake, as its parent sees it
 * ``query_server``: that process
+* ``query_forks``: forks it from a process that has imported what it needs
 * ``sql_table``: the table in its DuckDB file
 * ``sql_queries``: one bounded SELECT
 * ``sql_types``: a topic's schema as DuckDB types

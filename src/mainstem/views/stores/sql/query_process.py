@@ -12,8 +12,7 @@ Thread-safe.
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import atexit
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -24,6 +23,7 @@ from weakref import WeakSet
 
 from mainstem.errors import MainstemError, QueryError, StorageError, UnavailableError
 from mainstem.views.requests import Request, SqlQuery, wrong_kind
+from mainstem.views.stores.sql.query_forks import ForkServer
 from mainstem.views.stores.sql.query_server import SqlSource
 from mainstem.views.stores.sql.query_watch import OVERRUN_S
 from mainstem.views.stores.store import Bookmark, Digest, Row, Snapshot
@@ -32,7 +32,6 @@ T = TypeVar("T")
 ATTEMPTS: Final = 5
 _READ_ATTEMPTS: Final = 2  # a read could be the one that ends the child
 _PATIENCE_S: Final = 2 * OVERRUN_S
-_STOP_S: Final = 10.0
 
 
 class ChildEndedError(Exception):
@@ -71,12 +70,9 @@ class QueryChild:
     def __init__(self, what: str, opener: Callable[..., SqlSource], arguments: tuple[Any, ...]) -> None:
         """Raises StorageError where the source cannot be opened."""
         self._control, theirs = Pipe()
-        argv = [sys.executable, "-P", "-m", "mainstem.views.stores.sql.query_server", str(theirs.fileno())]
         with theirs:
-            self._process = subprocess.Popen(
-                argv, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-            )
-        self._lock = threading.Lock()
+            self.pid = _FORKS.fork(theirs)
+        self._lock = threading.RLock()
         self._free: list[Channel] = []
         self.has_ended = False
         try:
@@ -84,8 +80,7 @@ class QueryChild:
             is_value, value = self._control.recv()
         except (EOFError, OSError) as error:
             self.end()
-            said = f"the process of the {what} ended at its start, code {self._process.returncode}"
-            raise StorageError(said) from error
+            raise StorageError(f"the process of the {what} ended at its start") from error
         if not is_value:
             self.end()
             raise value
@@ -101,7 +96,7 @@ class QueryChild:
             ours, theirs = Pipe()
             with theirs:
                 try:
-                    send_handle(self._control, theirs.fileno(), self._process.pid)
+                    send_handle(self._control, theirs.fileno(), self.pid)
                 except OSError as error:
                     self.end()
                     raise ChildEndedError from error
@@ -123,19 +118,17 @@ class QueryChild:
 
     def end(self) -> None:
         """Kill the process; its files are free for others when this returns."""
-        self.has_ended = True
-        self._process.kill()
-        self._process.wait()
+        with self._lock:
+            if not self.has_ended:
+                self.has_ended = True
+                self._control.close()
+                _FORKS.end(self.pid)
 
     def close(self) -> None:
-        """Close the source, and let the process end."""
-        try:
+        """Close the source, and end the process."""
+        with suppress(ChildEndedError):
             self.call("close")
-            self.has_ended = True
-            self._control.close()
-            self._process.wait(_STOP_S)
-        except (ChildEndedError, subprocess.TimeoutExpired):
-            self.end()
+        self.end()
 
 
 class QueryProcess:
@@ -259,4 +252,6 @@ def unavailable() -> UnavailableError:
     return UnavailableError("the process that answers this view's SQL ended, and is started again: ask again")
 
 
+_FORKS: Final = ForkServer()
+atexit.register(_FORKS.stop)
 _PROCESSES: Final[WeakSet[QueryProcess]] = WeakSet()

@@ -1,9 +1,9 @@
 """The process that answers SQL for one store: it opens a source, and answers calls.
 
-``python -m mainstem.views.stores.sql.query_server DESCRIPTOR``: a socket of its parent
-(`views.stores.sql.query_process`). The function that opens the source comes first, with its arguments; the answer is
-the source's ``state``. After that come descriptors, each of a channel: a thread takes the calls of one channel, one
-after the other, and sends ``(True, value)`` or ``(False, error)`` for each.
+It is forked (`views.stores.sql.query_forks`), and has a socket of its parent (`views.stores.sql.query_process`). The
+function that opens the source comes first, with its arguments; the answer is the source's ``state``. After that come
+descriptors, each of a channel: a thread takes the calls of one channel, one after the other, and sends ``(True,
+value)`` or ``(False, error)`` for each.
 
 The process ends when the parent's socket closes, at once: a store survives a kill. A query that cannot be interrupted
 ends it, too; its own channel is answered before that (`views.stores.sql.query_watch`).
@@ -12,14 +12,8 @@ ends it, too; its own channel is answered before that (`views.stores.sql.query_w
 from __future__ import annotations
 
 import gc
-
-if __name__ == "__main__":
-    gc.disable()  # while modules load, as in `gateway.server.process`
-
 import logging
 import os
-import signal
-import sys
 import threading
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
@@ -28,7 +22,6 @@ from typing import Any, Final, Protocol
 
 from mainstem.errors import ConfigError, MainstemError, QueryError, StorageError
 from mainstem.exit_codes import DONE, NOT_NOW
-from mainstem.extras import import_arrow_alone
 from mainstem.views.requests import SqlQuery
 from mainstem.views.stores.sql.query_watch import WATCH, WatchedQuery, memory_limit
 from mainstem.views.stores.sql.sql_queries import CursorSnapshot
@@ -142,12 +135,8 @@ class _SnapshotCalls:
         return self.current
 
 
-def main() -> None:
-    """Serve until the parent is gone."""
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.SIG_IGN)  # they reach the whole group; the parent closes the source
-    import_arrow_alone()
-    control = Connection(int(sys.argv[1]))
+def serve(control: Connection) -> None:
+    """Serve until the parent closes the socket, or end where the source cannot be opened."""
     sessions: list[_Session] = []
     try:
         WATCH.memory_max = memory_limit() or WATCH.memory_max
@@ -158,7 +147,7 @@ def main() -> None:
         control.send((False, error))
         return
     control.send((True, source.state))
-    gc.freeze()
+    gc.freeze()  # a source's module may have been loaded now
     gc.enable()
     while True:
         try:
@@ -176,7 +165,3 @@ def _end(sessions: list[_Session], query: WatchedQuery, reason: str) -> None:
             limit = "memory" if query.ended_by == "memory" else f"time limit of {query.timeout_s:g} s"
             session.reply(False, QueryError(f"the query ran over its {limit} and could not be interrupted: narrow it"))
     os._exit(NOT_NOW)
-
-
-if __name__ == "__main__":
-    main()

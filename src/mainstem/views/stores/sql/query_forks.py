@@ -1,0 +1,159 @@
+"""Forks the processes that answer SQL from one that has imported Arrow and DuckDB.
+
+To import them takes 0.35 s of processor time, and a view host has such a process for each SQL view and each past state
+that is read. So the first one starts a *fork server*, which imports them and forks whenever its parent asks:
+``python -P -m mainstem.views.stores.sql.query_forks DESCRIPTOR``, a socket of the parent. A request is ``("fork",
+directory)``, followed by the descriptor of the new process's own socket and answered by its process id, or ``("end",
+process id)``, answered when that process has ended. Only the second takes a process from the system's table, so that
+its id cannot belong to another one before.
+
+The server has one thread, and ends when the parent's socket closes. So does each process that it forked.
+"""
+
+from __future__ import annotations
+
+import gc
+
+if __name__ == "__main__":
+    gc.disable()  # while modules load, as in `gateway.server.process`
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe
+from multiprocessing.reduction import recv_handle, send_handle
+from pathlib import Path
+from typing import Final
+
+from mainstem.errors import StorageError
+from mainstem.extras import import_arrow_alone
+
+_FORK: Final = "fork"
+_END: Final = "end"
+_ATTEMPTS: Final = 2
+_ENDS_S: Final = 10.0
+_PAUSE_S: Final = 0.001
+_ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1"}
+"""numpy would start threads at its import, and a fork has none of them."""
+
+
+class ForkServer:
+    """A fork server as its parent sees it, started by the first request and again after it has ended. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: Connection | None = None
+
+    def fork(self, theirs: Connection) -> int:
+        """The id of a new process, which answers SQL at this end of a pipe. Raises StorageError."""
+        with self._lock:
+            for _ in range(_ATTEMPTS):
+                with suppress(EOFError, OSError):
+                    server, pid = self._started()
+                    server.send((_FORK, str(Path.cwd())))
+                    send_handle(server, theirs.fileno(), pid)
+                    answer: int | str = server.recv()
+                    if isinstance(answer, str):
+                        raise StorageError(f"a process for SQL cannot be started: {answer}")
+                    return answer
+                self._forget()
+        raise StorageError("a process for SQL cannot be started: the process that forks it ended twice")
+
+    def end(self, pid: int) -> None:
+        """Kill a process whose socket is closed; its files are free for others when this returns."""
+        with self._lock:
+            if self._socket is not None:
+                with suppress(EOFError, OSError):
+                    self._socket.send((_END, pid))
+                    if self._socket.recv():
+                        return
+        _wait_for_orphan(pid)
+
+    def _started(self) -> tuple[Connection, int]:
+        """The socket of the server, and the server's process id."""
+        if self._socket is None or self._process is None:
+            self._socket, theirs = Pipe()
+            argv = [sys.executable, "-P", "-m", __name__, str(theirs.fileno())]
+            with theirs:
+                self._process = subprocess.Popen(
+                    argv,
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    env={**os.environ, **_ONE_THREAD},
+                )
+        return self._socket, self._process.pid
+
+    def stop(self) -> None:
+        """End the server. The processes that it forked end when their sockets close."""
+        with self._lock:
+            self._forget()
+
+    def _forget(self) -> None:
+        if self._socket is not None and self._process is not None:
+            self._socket.close()
+            self._process.kill()
+            self._process.wait()
+        self._socket = self._process = None
+
+
+def _wait_for_orphan(pid: int) -> None:
+    """Wait for the end of a process whose fork server has ended. It is not killed: its id may be another's by now."""
+    deadline = time.monotonic() + _ENDS_S
+    with suppress(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.kill(pid, 0)
+            time.sleep(_PAUSE_S)
+
+
+def _next_fork(parent: Connection) -> tuple[str, Connection]:
+    """Serve the parent. Returns in each forked process alone: with its directory and its socket."""
+    children: set[int] = set()
+    while True:
+        word, argument = parent.recv()
+        if word == _END:
+            is_child = argument in children
+            if is_child:
+                os.kill(argument, signal.SIGKILL)
+                os.waitpid(argument, 0)
+                children.discard(argument)
+            parent.send(is_child)
+            continue
+        theirs = Connection(recv_handle(parent))
+        try:
+            pid = os.fork()
+        except OSError as error:
+            parent.send(str(error))
+        else:
+            if pid == 0:
+                parent.close()
+                return argument, theirs
+            children.add(pid)
+            parent.send(pid)
+        theirs.close()
+
+
+def main() -> None:
+    """Import, and fork until the parent is gone."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)  # they reach the whole group; the parent closes the sources
+    import_arrow_alone()
+
+    from mainstem.views.stores.sql import query_server, served_table  # noqa: F401
+
+    gc.freeze()
+    try:
+        directory, theirs = _next_fork(Connection(int(sys.argv[1])))
+    except (EOFError, OSError):
+        return
+    os.chdir(directory)
+    query_server.serve(theirs)
+
+
+if __name__ == "__main__":
+    main()

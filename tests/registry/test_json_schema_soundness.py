@@ -1,9 +1,13 @@
-"""Generated pairs of schemas: where they are compatible, data of the writer is valid for the reader's validator."""
+"""Generated pairs of schemas: where they are compatible, data of the writer is valid for the reader's validator.
+
+``MAINSTEM_SOUNDNESS`` is how many pairs there are (100).
+"""
 
 from __future__ import annotations
 
 import copy
 import json
+import os
 from typing import Any
 
 import jsonschema_rs
@@ -14,6 +18,7 @@ from mainstem.registry.formats.json_schema.json_schema_format import JsonSchemaF
 from mainstem.registry.formats.schema_format import InvalidSchemaError
 
 FORMAT = JsonSchemaFormat()
+PAIRS = int(os.environ.get("MAINSTEM_SOUNDNESS", "100"))
 NAMES = ["a", "b", "ab"]
 PATTERNS = ["^a", "b$", "^c"]
 _DIALECTS = {
@@ -150,7 +155,7 @@ def check(reader: dict[str, Any], writer: dict[str, Any], instances: list[Any]) 
     return True
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@settings(max_examples=PAIRS, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 @given(_pairs(), st.lists(_INSTANCES, min_size=10, max_size=25))
 def test_data_of_a_compatible_writer_is_valid_under_the_reader(
     pair: tuple[dict[str, Any], dict[str, Any]], instances: list[Any]
@@ -161,7 +166,9 @@ def test_data_of_a_compatible_writer_is_valid_under_the_reader(
         check(reader, writer, instances)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@settings(
+    max_examples=PAIRS * 2 // 5, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None
+)
 @given(_pairs())
 def test_every_schema_is_compatible_with_itself(pair: tuple[dict[str, Any], dict[str, Any]]) -> None:
     for each in pair:

@@ -18,7 +18,7 @@ from mainstem.registry.registry import Registry
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.support.eventually import eventually
 
-KILLS = 6
+KILLS = 3
 
 
 @contextlib.contextmanager

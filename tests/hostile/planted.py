@@ -20,8 +20,8 @@ from mainstem.protocol.compiler import Budget
 from mainstem.protocol.errors import ErrorCode
 from tests.broker.harness import LogProcess
 
-_WORK_S = 5.5
-_WAIT_S = 10.5
+_WORK_S = 3.3
+_WAIT_S = 3.5
 
 
 def _do_first(planted: Callable[[], None]) -> None:

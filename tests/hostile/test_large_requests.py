@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -148,6 +148,14 @@ def many_mirrored() -> tuple[Message, int]:
     return MirrorAppendRequest(topics=[MirroredTopic(name="t", partitions=partitions)]), 0
 
 
+@pytest.fixture(scope="module")
+def wide_log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogProcess]:
+    """A log with a topic ``t`` of many partitions."""
+    with LogProcess(tmp_path_factory.mktemp("wide") / "data") as log:
+        create_topic(log, "t", PARTITIONS)
+        yield log
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -167,13 +175,12 @@ def many_mirrored() -> tuple[Message, int]:
     ],
 )
 def test_a_long_request_is_answered_while_others_are_served(
-    make: Callable[[], tuple[Message, int]], tmp_path: Path
+    make: Callable[[], tuple[Message, int]], wide_log: LogProcess
 ) -> None:
     body, version = make()
     data = frame(body, version)
-    with LogProcess(tmp_path / "data") as log, Raw(address_of(log)) as client:
-        create_topic(log, "t", PARTITIONS)
-        assert answers_in_a_second_of_work(log, client, data) > 10
+    with Raw(address_of(wide_log)) as client:
+        assert answers_in_a_second_of_work(wide_log, client, data) > 10
 
 
 def new_acl(number: int) -> AclCreation:

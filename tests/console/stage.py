@@ -134,10 +134,14 @@ def register_schemas(url: str) -> None:
 
 @contextmanager
 def gateway(
-    bootstrap: str, *view_hosts: Path, tokens: Path | None = None, read_only: bool = False
+    bootstrap: str,
+    *view_hosts: Path,
+    tokens: Path | None = None,
+    read_only: bool = False,
+    module: str = "mainstem.console.process",
 ) -> Iterator[tuple[str, int]]:
     """The gateway with its console in a process of its own: its address and process id."""
-    argv = [sys.executable, "-m", "mainstem.console.process", "--stop-with-parent"]
+    argv = [sys.executable, "-m", module, "--stop-with-parent"]
     argv += ["--bootstrap", bootstrap, "--http", "127.0.0.1:0"]
     if tokens is not None:
         argv += ["--tokens", str(tokens)]

@@ -45,13 +45,18 @@ def test_axe_finds_what_is_wrong(open_at: Open) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_on_any_page(open_at: Open, stage: Stage, scheme: str) -> None:
+def test_every_page_fits_a_phone_follows_the_system_and_axe_finds_nothing(
+    open_at: Open, stage: Stage, scheme: str
+) -> None:
     page = open_at("/", color_scheme=scheme)
     for path in CHECKED[scheme == "dark" :: 2]:  # each page in one of both: its parts are shared
+        page.set_viewport_size({"width": 390, "height": 800})
         page.goto(stage.url + path)
         page.locator("h1").wait_for()
         page.wait_for_function("window.did_handshake")
         page.wait_for_function(f"document.body.classList.contains('body--{scheme}')")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        page.set_viewport_size({"width": 1280, "height": 800})
         assert lasting_violations(page) == [], path
 
 

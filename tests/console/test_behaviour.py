@@ -94,7 +94,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedBro
     ):
         for number in range(100):
             log.create_topic(f"con-many-{number:03d}", partitions=1)
-        with gateway(broker.bootstrap) as (url, _):
+        with gateway(broker.bootstrap, module="tests.console.hasty_gateway") as (url, _):
             yield broker, url
 
 

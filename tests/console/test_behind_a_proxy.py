@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 from mainstem.client.log import Log
+from mainstem.gateway.server import process
+from mainstem.gateway.server.serving import listen_tcp
 from tests.console.test_access import signed_in
-from tests.gateway.test_process import failed
-from tests.gateway.test_process import gateway as gateway_argv
 from tests.house.pages import ROOT, blocks_of, lines_of_shell
 from tests.node.page_session import PageSession
 from tests.support.certificates import Authority
@@ -121,5 +121,13 @@ def signs_in_and_changes(page: Page, url: str, port: int, secret: str, authority
         ("log.example.com", "require tokens"),
     ],
 )
-def test_a_name_that_cannot_be_served_is_one_clear_line(name: str, words: str) -> None:
-    assert words in failed(gateway_argv("--bootstrap", "127.0.0.1:1", "--http", "127.0.0.1:0", "--host-name", name))
+def test_a_name_that_cannot_be_served_is_one_clear_line(
+    name: str, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with listen_tcp("127.0.0.1:0", insecure=False) as listening:
+        monkeypatch.setattr(process, "listen_tcp", lambda *_, **__: listening)
+        assert process.main(["--bootstrap", "127.0.0.1:1", "--http", "127.0.0.1:0", "--host-name", name]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    assert words in line

@@ -326,15 +326,6 @@ def test_a_curl_line_of_the_page_runs(open_at: Open) -> None:
     assert '"F0042"' in done.stdout
 
 
-def test_every_page_fits_a_phone_and_follows_the_system_into_the_dark(open_at: Open, stage: Stage) -> None:
-    page = open_at("/", 390, color_scheme="dark")
-    for path in PAGES:
-        page.goto(stage.url + path)
-        page.locator("h1").wait_for()
-        page.wait_for_function("document.body.classList.contains('body--dark')")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
-
-
 def test_a_key_of_dots_is_found(open_at: Open, stage: Stage) -> None:
     from playwright.sync_api import expect
 

@@ -21,11 +21,10 @@ def write(stage: Stage, *entries: RunLogEntry | RunPlan) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [390, 1280])
-def test_a_pipelines_page_shows_its_log_and_its_plan(open_at: Open, stage: Stage, width: int) -> None:
+def test_a_pipelines_page_shows_its_log_and_its_plan(open_at: Open, stage: Stage) -> None:
     from playwright.sync_api import expect
 
-    page = open_at(f"/console/pipelines/{NAME}", width)
+    page = open_at(f"/console/pipelines/{NAME}", 390)
     expect(page.get_by_text("No entries yet.", exact=False)).to_be_visible()
     page.locator("summary", has_text="Spark plan").focus()
     page.keyboard.press("Enter")

@@ -53,9 +53,8 @@ def ends(stage: Stage) -> None:
 
 @pytest.mark.browser
 @pytest.mark.usefixtures("long_topic")
-@pytest.mark.parametrize("width", [390, 1280])
-def test_a_search_ends_when_its_page_is_left(open_at: Open, stage: Stage, width: int) -> None:
-    page = open_at(f"/console/topics/{TOPIC}", width)
+def test_a_search_ends_when_its_page_is_left(open_at: Open, stage: Stage) -> None:
+    page = open_at(f"/console/topics/{TOPIC}", 390)
     begin(page, stage)
     page.goto(f"{stage.url}/console/config")
     ends(stage)

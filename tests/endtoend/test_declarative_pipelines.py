@@ -11,6 +11,7 @@ from mainstem.client.log import Log
 from mainstem.errors import PositionTimeoutError
 from tests.house.pages import ROOT, blocks_of
 from tests.node.page_session import PageSession
+from tests.support.spark_java import short_lived_jvm
 
 pytestmark = [pytest.mark.spark, pytest.mark.endtoend, pytest.mark.timeout(600)]
 PAGE = ROOT / "docs/spark/index.md"
@@ -27,6 +28,8 @@ def test_a_view_waits_for_the_positions_of_a_flow(tmp_path: Path) -> None:
     [settings] = (block for block in blocks_of(PAGE) if block.language == "yaml")
     program, commands = (block for block in blocks_of(PAGE) if block.mark == "spark")
     with PageSession(tmp_path) as session:
+        for name, value in short_lived_jvm().items():
+            session.set(name, value)
         session.place("/tmp/late-pipeline", str(tmp_path / "storage"))
         session.place("localhost:9092", session.log)
         (tmp_path / "spark-pipeline.yml").write_text(session.here(settings.text))

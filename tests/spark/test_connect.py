@@ -15,6 +15,7 @@ from mainstem.client.log import Log
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.support.eventually import eventually
 from tests.support.ports import accepts, free_port
+from tests.support.spark_java import short_lived_jvm
 
 pytestmark = pytest.mark.spark
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -51,7 +52,7 @@ def server(tmp_path: Path) -> Iterator[str]:
     confs = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     argv = [str(submit), "--master", "local[1]", "--class", SERVER, *confs, "spark-internal"]
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": pyspark.__path__[0]}
-    environment["PYSPARK_PYTHON"] = sys.executable
+    environment |= {"PYSPARK_PYTHON": sys.executable, **short_lived_jvm()}
     with (tmp_path / "server.log").open("wb") as log:
         process = subprocess.Popen(argv, cwd=tmp_path, stdout=log, stderr=log, env=environment)
     try:

@@ -14,6 +14,7 @@ from scripts.local_files import build
 
 from mainstem.spark.startup import local_files
 from mainstem.spark.startup.java import find_java
+from tests.support.spark_java import short_lived_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,6 +86,7 @@ def test_a_session_in_a_jvm_that_another_session_started_works(tmp_path: Path) -
         "assert spark.conf.get('spark.hadoop.fs.file.impl', None) is None",
         _A_STREAM,
         directory=tmp_path,
+        **short_lived_jvm(),
     )
     assert list((tmp_path / "checkpoint" / "commits").iterdir())
 
@@ -143,11 +145,11 @@ def local_file_system(spark: SparkSession) -> Any:
     return spark._jvm.org.apache.hadoop.fs.FileSystem.getLocal(configuration)
 
 
-def run(*lines: str, directory: Path) -> None:
+def run(*lines: str, directory: Path, **variables: str) -> None:
     """Run a program whose first argument is the directory of a checkpoint."""
     program = "\n".join(["import sys", *lines])
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_DIST_CLASSPATH"}
-    environment["PATH"] = f"{directory}:{os.environ['PATH']}"
+    environment |= {"PATH": f"{directory}:{os.environ['PATH']}", **variables}
     argv = [sys.executable, "-c", program, str(directory / "checkpoint")]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=300, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -24,7 +24,7 @@ from tests.mirror import writing
 from tests.mirror.pairs import MirrorProcess, linked
 
 IS_LONG = "MAINSTEM_HISTORY_S" in os.environ
-SECONDS = float(os.environ.get("MAINSTEM_HISTORY_S", "7"))
+SECONDS = float(os.environ.get("MAINSTEM_HISTORY_S", "4"))
 SEED = int(os.environ.get("MAINSTEM_HISTORY_SEED", "1"))
 KINDS = ("plain", "transactions", "transactions", "group", "mover")
 _NOT_AFTER_A_LOSS = frozenset({"torn-transaction"})

@@ -70,10 +70,10 @@ def _hangs(log: LogProcess, topic: str) -> bool:
 
 def test_a_second_promotion_keeps_what_the_first_one_says(source: LogProcess, target: LogProcess) -> None:
     for topic in ("first", "second"):
-        writing.produce(source.bootstrap, topic, 10)
+        writing.produce_plainly(source.bootstrap, topic, 10)
     open_transaction = _open_transaction(source, "first")
     copy_all(source.bootstrap, target.bootstrap, "first|second")
-    writing.produce(source.bootstrap, "first", 5, begin=20)
+    writing.produce_plainly(source.bootstrap, "first", 5, begin=20)
     (aborted,) = _promote_alone(source, target, "first").promotion.aborted
     lost = [f"first/0:10-10 of producer {aborted.producer_id}, aborted", "first/0:11-15"]
     assert _losses(source, target, "first") == lost
@@ -90,7 +90,7 @@ def test_a_second_promotion_keeps_what_the_first_one_says(source: LogProcess, ta
 def test_a_promotion_that_was_killed_before_it_ended_transactions_is_done_by_another_one(
     source: LogProcess, target: LogProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writing.produce(source.bootstrap, "hanging", 3)
+    writing.produce_plainly(source.bootstrap, "hanging", 3)
     open_transaction = _open_transaction(source, "hanging")
     copy_all(source.bootstrap, target.bootstrap, "hanging")
     with monkeypatch.context() as patch:
@@ -113,7 +113,7 @@ def test_a_run_that_only_ends_transactions_says_nothing_of_other_topics(
     source: LogProcess, target: LogProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for topic in ("before", "unfinished", "after"):
-        writing.produce(source.bootstrap, topic, 3)
+        writing.produce_plainly(source.bootstrap, topic, 3)
     open_transaction = _open_transaction(source, "unfinished")
     copy_all(source.bootstrap, target.bootstrap, "before|unfinished|after")
     _promote_alone(source, target, "before")
@@ -136,7 +136,7 @@ def test_a_promotion_that_was_killed_between_two_topics_is_done_by_another_one(
 ) -> None:
     topics = ("one", "two")
     for topic in topics:
-        writing.produce(source.bootstrap, topic, 3)
+        writing.produce_plainly(source.bootstrap, topic, 3)
     open_transactions = [_open_transaction(source, topic) for topic in topics]
     copy_all(source.bootstrap, target.bootstrap, "one|two")
 
@@ -169,7 +169,7 @@ def test_a_promotion_that_was_killed_between_two_topics_is_done_by_another_one(
 def test_the_way_back_of_one_topic_leaves_the_others_promoted(source: LogProcess, target: LogProcess) -> None:
     """Each topic has its own time: a later promotion of another one makes it neither younger nor older."""
     for topic in ("back", "stays", "later"):
-        writing.produce(source.bootstrap, topic, 3)
+        writing.produce_plainly(source.bootstrap, topic, 3)
     copy_all(source.bootstrap, target.bootstrap, "back|stays|later")
     first = _promote_alone(source, target, "back|stays").promotion
     copy_all(target.bootstrap, source.bootstrap, "back")
@@ -178,7 +178,7 @@ def test_the_way_back_of_one_topic_leaves_the_others_promoted(source: LogProcess
     copy_all(source.bootstrap, target.bootstrap, "back")
     with pytest.raises(MirrorRefusedError, match="'stays' was promoted at"):
         copy_all(source.bootstrap, target.bootstrap, "stays")
-    writing.produce(source.bootstrap, "last", 3)
+    writing.produce_plainly(source.bootstrap, "last", 3)
     copy_all(source.bootstrap, target.bootstrap, "last")
     _promote_alone(source, target, "last")
     with WireClient(target.bootstrap) as client:

@@ -43,8 +43,8 @@ def commands(capsys: pytest.CaptureFixture[str]) -> Commands:
 
 
 def test_a_topic_of_that_name_that_others_made(source: LogProcess, target: LogProcess, commands: Commands) -> None:
-    writing.produce(source.bootstrap, "others", 10)
-    writing.produce(target.bootstrap, "others", 3)
+    writing.produce_plainly(source.bootstrap, "others", 10)
+    writing.produce_plainly(target.bootstrap, "others", 3)
     argv = ("mirror", "--from", source.bootstrap, "--to", target.bootstrap, "--topics", "others")
     done = commands.run(*argv)
     assert done.code == 1
@@ -55,21 +55,21 @@ def test_a_topic_of_that_name_that_others_made(source: LogProcess, target: LogPr
 
 
 def test_a_copy_that_others_wrote_to_names_what_they_wrote(source: LogProcess, target: LogProcess) -> None:
-    writing.produce(source.bootstrap, "written", 10)
+    writing.produce_plainly(source.bootstrap, "written", 10)
     copy_all(source.bootstrap, target.bootstrap, "written")
     with WireClient(target.bootstrap) as client:
         set_topic_configs(client, "written", {}, reset=[MIRROR_OF])
-    writing.produce(target.bootstrap, "written", 5, begin=50)
+    writing.produce_plainly(target.bootstrap, "written", 5, begin=50)
     for more in (3, 30):  # while the source is shorter than the copy, and when it is longer
-        writing.produce(source.bootstrap, "written", more, begin=100)
+        writing.produce_plainly(source.bootstrap, "written", more, begin=100)
         with pytest.raises(MirrorRefusedError, match=r"written/0:10-14; read them there"):
             copy_all(source.bootstrap, target.bootstrap, "written")
-    writing.produce(target.bootstrap, "written", 1)
+    writing.produce_plainly(target.bootstrap, "written", 1)
     assert len(writing.read(source.bootstrap, "written")) == 43
 
 
 def test_a_source_that_was_recreated(source: LogProcess, target: LogProcess) -> None:
-    writing.produce(source.bootstrap, "recreated", 10)
+    writing.produce_plainly(source.bootstrap, "recreated", 10)
     copy_all(source.bootstrap, target.bootstrap, "recreated")
     with WireClient(source.bootstrap) as client:
         delete_topic(client, "recreated")
@@ -82,7 +82,7 @@ def test_a_source_that_was_recreated(source: LogProcess, target: LogProcess) -> 
 @contextmanager
 def copied(source: LogProcess, target: LogProcess, topic: str) -> Iterator[tuple[Link, Mirror]]:
     """A mirror that has copied three records of a topic, and looks at the topics in ten minutes again."""
-    writing.produce(source.bootstrap, topic, 3)
+    writing.produce_plainly(source.bootstrap, topic, 3)
     with Link(WireClient(source.bootstrap), WireClient(target.bootstrap), topic) as link:
         mirror = Mirror(link, MirrorOptions(topics_every_s=600, groups_every_s=600), lambda _: None)
         try:
@@ -99,7 +99,7 @@ def test_a_source_that_is_recreated_while_the_mirror_runs(source: LogProcess, ta
         with WireClient(source.bootstrap) as client:
             delete_topic(client, "recreated-later")
             create_topic(client, "recreated-later", partitions=1)
-        writing.produce(source.bootstrap, "recreated-later", 9, begin=100)
+        writing.produce_plainly(source.bootstrap, "recreated-later", 9, begin=100)
         eventually(lambda: mirror.round() or mirror.state().set_aside, "the topic is set aside")
         assert "was deleted and recreated at" in mirror.state().set_aside["recreated-later"]
     assert len(writing.read(target.bootstrap, "recreated-later")) == 3
@@ -109,7 +109,7 @@ def test_a_copy_that_is_deleted_at_the_target_is_not_made_again(source: LogProce
     with copied(source, target, "deleted-there") as (link, mirror):
         with WireClient(target.bootstrap) as client:
             delete_topic(client, "deleted-there")
-        writing.produce(source.bootstrap, "deleted-there", 9, begin=100)  # an append meets it
+        writing.produce_plainly(source.bootstrap, "deleted-there", 9, begin=100)  # an append meets it
         eventually(lambda: mirror.round() or mirror.state().set_aside, "the topic is set aside")
         mirror._due_s["topics"] = 0.0  # and another look at the topics
         mirror.round()
@@ -121,7 +121,7 @@ def test_a_copy_that_is_deleted_at_the_target_is_not_made_again(source: LogProce
 def test_an_address_where_no_log_is(
     source: LogProcess, commands: Commands, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainstem.cli.operation.mirror._TIMEOUT_S", 5.0)
+    monkeypatch.setattr("mainstem.cli.operation.mirror._TIMEOUT_S", 1.0)
     there = f"127.0.0.1:{free_port()}"
     addresses = (there, source.bootstrap) if wrong == "source" else (source.bootstrap, there)
     done = commands.run("mirror", "--from", addresses[0], "--to", addresses[1])
@@ -163,7 +163,7 @@ def _as(user: str) -> Security:
 
 @pytest.mark.parametrize("lacking", ["source", "target"])
 def test_a_user_without_the_rights(source: LogProcess, secured: LogProcess, lacking: str) -> None:
-    writing.produce(source.bootstrap, "rights", 10)
+    writing.produce_plainly(source.bootstrap, "rights", 10)
     plain = WireClient(source.bootstrap, security=Security())
     if lacking == "source":
         with WireClient(secured.bootstrap, security=_as("admin")) as admin:
@@ -183,7 +183,7 @@ def test_a_user_without_the_rights(source: LogProcess, secured: LogProcess, lack
 
 
 def test_a_user_without_cluster_action_is_named_it(source: LogProcess, secured: LogProcess) -> None:
-    writing.produce(source.bootstrap, "action", 10)
+    writing.produce_plainly(source.bootstrap, "action", 10)
     with Link(
         WireClient(source.bootstrap, security=Security()),
         WireClient(secured.bootstrap, security=_as("admin")),
@@ -295,7 +295,7 @@ def test_a_full_target_is_said_once_and_goes_on_when_there_is_room(
 ) -> None:
     monkeypatch.setattr("mainstem.mirror.mirror._RETRY_S", 0.01)
     writing.create(source.bootstrap, "full")
-    writing.produce(source.bootstrap, "full", 200)
+    writing.produce_plainly(source.bootstrap, "full", 200)
     disk = FaultyDisk()
     said: list[str] = []
 
@@ -336,7 +336,7 @@ def test_a_rate_is_kept_and_read_as_it_is_written(monkeypatch: pytest.MonkeyPatc
 
 def test_an_unreachable_source_is_said_and_tried_again(source: LogProcess, target: LogProcess, tmp_path: Path) -> None:
     with LogProcess(tmp_path / "other") as other:
-        writing.produce(other.bootstrap, "again", 10)
+        writing.produce_plainly(other.bootstrap, "again", 10)
         with Link(WireClient(other.bootstrap), WireClient(target.bootstrap), "again") as link:
             said: list[str] = []
             mirror = Mirror(link, QUICK, said.append)

@@ -27,6 +27,11 @@ def produce(bootstrap: str, topic: str, count: int, *, begin: int = 0, **options
     assert producer.flush(30) == 0
 
 
+def produce_plainly(bootstrap: str, topic: str, count: int, *, begin: int = 0) -> None:
+    """The same from a producer without an id, for which librdkafka waits half a second."""
+    produce(bootstrap, topic, count, begin=begin, **{"enable.idempotence": False})
+
+
 def transactions(bootstrap: str, topic: str, count: int, name: str) -> None:
     """Transactions, every second one aborted."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, **QUIET})
@@ -51,6 +56,7 @@ def read(bootstrap: str, topic: str, *, committed: bool = True, partitions: int 
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 20,
             "isolation.level": "read_committed" if committed else "read_uncommitted",
             **QUIET,
         }

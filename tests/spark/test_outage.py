@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 # Long enough for many attempts, short for a test; the query's own time is two minutes.
-AWAY_S = 6
-GIVES_UP_S = 10
+AWAY_S = 3
+GIVES_UP_S = 5
 
 
 class Copy:

@@ -20,6 +20,14 @@ pytestmark = pytest.mark.spark
 WRONG = "coalesce(carrier, raise_error('no carrier')) AS carrier"
 
 
+@pytest.fixture
+def killed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query that fails waits less for what its tasks prepare while they are being killed: here one task ran."""
+    from mainstem.spark.queries import pipeline_query
+
+    monkeypatch.setattr(pipeline_query, "KILLED_AFTER_S", 0.2)
+
+
 def counting(world: Flights) -> str:
     """Declare: how many flights each carrier has, and its name."""
     name = f"{world.prefix}.counts"
@@ -171,6 +179,7 @@ def test_nested_columns_are_json(world: Flights) -> None:
     assert next(iter(world.latest(name).values()))["flight"] == {"carrier": "UA", "delays": [1]}
 
 
+@pytest.mark.usefixtures("killed_soon")
 def test_one_query_that_fails_takes_no_other_down(world: Flights, capfd: pytest.CaptureFixture[str]) -> None:
     name = f"{world.prefix}.failing"
     world.app.pipeline(world.flights, into=name, name=name)(lambda flights: flights.selectExpr(WRONG))
@@ -245,6 +254,7 @@ def test_the_state_of_a_query_says_what_it_did_and_what_it_holds(world: Flights)
     assert {"triggerExecution", "addBatch", "walCommit", "latestOffset"} <= first.durations_ms.keys()
 
 
+@pytest.mark.usefixtures("killed_soon")
 def test_a_run_to_the_end_says_what_made_a_query_fail(world: Flights) -> None:
     name = f"{world.prefix}.failing"
     world.app.pipeline(world.flights, into=name, name=name)(lambda flights: flights.selectExpr(WRONG))
@@ -263,6 +273,7 @@ def test_an_error_in_a_pipelines_function_names_its_line(world: Flights) -> None
         world.run_once()
 
 
+@pytest.mark.usefixtures("killed_soon")
 def test_an_error_in_a_task_names_the_line_of_the_pipelines_file(world: Flights) -> None:
     from pyspark.sql.functions import udf
 

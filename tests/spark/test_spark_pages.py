@@ -14,6 +14,7 @@ from mainstem.errors import MainstemError
 from mainstem.lake.reading import read_lake
 from mainstem.pipelines.app import App
 from mainstem.spark.runner import Runner
+from mainstem.views.stores.lake import lake
 from tests.examples.serving import serving
 from tests.house.test_docs_run import run_page
 from tests.support.eventually import eventually
@@ -42,7 +43,8 @@ def _app() -> App:
     return app
 
 
-def test_the_pages_run(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_pages_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lake, "DEFAULT_LIMITS", lake.LakeLimits(commit_s=0.5))  # the pages wait for a commit
     app = _app()
     views = tmp_path / "views"
     with serving(app, views) as (log, gateway):

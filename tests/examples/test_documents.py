@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.support.browser import NewPage
 
 NAME = "doc-471"
-DOCUMENTS = 1_000
+DOCUMENTS = 500
 _WATCH = """async (name) => {
   const { signal, follow } = await import("/client.js");
   window.edits = [];
@@ -71,9 +71,9 @@ def test_two_browsers_follow_an_edit(loaded: tuple[Log, str], new_page: NewPage)
 
 def test_a_program_follows_too(loaded: tuple[Log, str]) -> None:
     _, url = loaded
-    followed = documents.follow(url, "doc-999")
-    assert next(followed)["text"] == "Document 999"
+    followed = documents.follow(url, "doc-499")
+    assert next(followed)["text"] == "Document 499"
     documents.edit(url, "doc-1", "of another")
-    documents.edit(url, "doc-999", "now")
+    documents.edit(url, "doc-499", "now")
     assert next(followed)["text"] == "now"
     followed.close()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mainstem.client.http.views import views
 from tests.house.pages import ROOT, blocks_of, indented_commands, is_as_shown
 from tests.node.page_session import PageSession
 from tests.support.page_modules import run_module
@@ -16,6 +17,7 @@ _PLACES = {"python examples/board.py": "python examples/board.py 0", "doc-4711":
 _STOPPED_FOR = "python examples/drift.py cook"
 _DIFFERS = "mainstem views verify balances"
 _ASKS = "mainstem views query balances"
+_RICHEST = "SELECT owner, balance FROM balances ORDER BY balance DESC LIMIT 1"
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -34,6 +36,7 @@ def test_an_example_does_what_its_page_shows(page: str, tmp_path: Path) -> None:
             if command == _DIFFERS:
                 session.until(command, lambda said: "different" in said, f"{command} says different")
                 session.line(f"{command}; test $? = 5")
+                _names_the_row_that_was_changed(session.http)
             elif command.startswith(_ASKS):  # the view has to have the accounts before their database is changed
                 session.until(command, lambda said: "mallory" in said, f"{command} shows mallory")
             elif shown:
@@ -43,6 +46,17 @@ def test_an_example_does_what_its_page_shows(page: str, tmp_path: Path) -> None:
                 session.line(command)
         for module in modules:
             run_module(session.here(module.text), f"http://{session.http}", ["text"])
+        if page == "drift":
+            assert views(session.http)["balances"].sql(_RICHEST).rows == [{"owner": "ada", "balance": 180.0}]
+
+
+def _names_the_row_that_was_changed(url: str) -> None:
+    balances = views(url)["balances"]
+    assert balances.sql(_RICHEST).rows == [{"owner": "mallory", "balance": 1e6}]
+    for full in (False, True):
+        [found] = balances.verify(full=full)["differences"]
+        assert (found["key"], found["expected"]["balance"], found["actual"]["balance"]) == ("mallory", 7.25, 1e6)
+    assert balances.status()["drifted"]
 
 
 def _copy_examples(directory: Path, session: PageSession) -> None:

@@ -188,7 +188,6 @@ _BY_PLACE = {
     **dict.fromkeys(_SLOW, "slow"),
     "endtoend": "endtoend",
     "torture/test_kill_points.py": "spark",
-    "torture/test_random_kills.py": "spark",
 }
 _TESTS = Path(__file__).resolve().parents[1]
 

@@ -51,8 +51,9 @@ spark-versions: $(READY) ## Test the Spark source and sink on PySpark 4.0, 4.1 a
 	@exec $(BIN)/python -m scripts.spark_versions $(ARGS)
 
 .PHONY: sink-kills
-sink-kills: $(READY) ## Kill a sink's host a hundred times in each database (ARGS="-k mariadb" for one)
-	@MAINSTEM_SINK_KILLS=$${MAINSTEM_SINK_KILLS:-100} exec $(BIN)/python -m pytest -q tests/sinks/test_sigkill.py $(ARGS)
+sink-kills: $(READY) ## Kill a sink a hundred times at random and before each call, in each database (ARGS="-k mariadb" for one)
+	@MAINSTEM_SINK_KILLS=$${MAINSTEM_SINK_KILLS:-100} MAINSTEM_SINK_STRIDE=$${MAINSTEM_SINK_STRIDE:-1} \
+		exec $(BIN)/python -m pytest -q tests/sinks/test_sigkill.py tests/sinks/test_killed_steps.py $(ARGS)
 
 .PHONY: mirror-kills
 mirror-kills: $(READY) ## Kill a mirror, its source and its target two hundred times (MAINSTEM_MIRROR_KILLS=50 for fewer)

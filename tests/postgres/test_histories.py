@@ -1,6 +1,6 @@
 """Random changes of every kind beside snapshots in tiny chunks: the topic is always the table in the end.
 
-``MAINSTEM_POSTGRES_SEEDS`` is how many histories are played (4).
+``MAINSTEM_POSTGRES_SEEDS`` is how many histories are played (3).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pytest
 from mainstem.postgres.server import chunks
 from tests.postgres.conftest import Shop
 
-SEEDS = int(os.environ.get("MAINSTEM_POSTGRES_SEEDS", "4"))
-STEPS = 250
+SEEDS = int(os.environ.get("MAINSTEM_POSTGRES_SEEDS", "3"))
+STEPS = 150
 TABLE = """
 CREATE TABLE orders (
   a text COLLATE "en-x-icu", b numeric, note text, tags jsonb, data bytea, at timestamptz, PRIMARY KEY (a, b)

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.postgres import killed
 from tests.support.postgres import PostgresCluster, PostgresDatabase
 
-KILLS = 20
+KILLS = 10
 
 
 def test_each_change_is_in_the_log_once_whatever_is_killed(

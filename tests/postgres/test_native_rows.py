@@ -1,6 +1,6 @@
 """The machine code beside the plain way: the same records from the same messages, and nothing from others.
 
-``MAINSTEM_POSTGRES_SEEDS`` is how many histories are played in all (4), a hundred times.
+``MAINSTEM_POSTGRES_SEEDS`` is how many histories are played in all (3), a hundred times.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from mainstem.record.partitioner import partition_for
 from mainstem.record.reader import DecodedRecord, read_records
 from mainstem.record.writer import ProducerStamp
 
-HISTORIES: Final = 100 * int(os.environ.get("MAINSTEM_POSTGRES_SEEDS", "4"))
+HISTORIES: Final = 100 * int(os.environ.get("MAINSTEM_POSTGRES_SEEDS", "3"))
 BATCH_BYTES: Final = 3_000
 """Small, so that batches fill up."""
 NOW_NS: Final = 1_732_448_000_123_456_789

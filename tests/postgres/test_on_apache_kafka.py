@@ -19,7 +19,7 @@ from tests.support.kafka_or_skip import kafka_or_skip
 from tests.support.postgres import PostgresDatabase
 
 pytestmark = [pytest.mark.maven, pytest.mark.slow]
-KILLS = 4
+KILLS = 2
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from tests.sinks.killing import run_killed
 from tests.sinks.support import definition, serving, table
 from tests.views.support import TOPIC, KeyAndValue, arrow_batch
 
-STRIDE = int(os.environ.get("MAINSTEM_SINK_STRIDE", "5"))
-"""A kill comes before each so many-th call, in each database before other ones."""
+STRIDE = int(os.environ.get("MAINSTEM_SINK_STRIDE", "7"))
+"""A kill comes before each so many-th call, in each database before other ones; ``make sink-kills``: before each."""
 _STEP = 10
 _SERVED = 3
 """How many steps the first version takes before it is rebuilt."""

@@ -1,6 +1,6 @@
 """SIGKILL of a sink's host at random, with connections that end and a server that crashes: the table is the fold.
 
-A few kills here; ``make sink-kills`` does a hundred in each database.
+A few kills here (``MAINSTEM_SINK_KILLS``); ``make sink-kills`` does a hundred in each database.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_a_table_equals_the_fold_after_every_kill(
             batch = [chance.randrange(500) for _ in range(50)]
             rows = [(str(n), None if (n + number) % 6 == 0 else {"id": n, "name": f"n{number}"}) for n in batch]
             mainstem_log.append_many(setting.topic, rows)
-            is_over.wait(0.002)
+            is_over.wait(0.02)
 
     writer = threading.Thread(target=write)
     writer.start()

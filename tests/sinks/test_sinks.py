@@ -328,7 +328,7 @@ def test_a_rebuild_waits_for_a_reader_of_the_old_table(
 
 def test_a_reader_sees_one_state_while_the_table_is_replaced(setting: SinkSetting) -> None:
     with setting.host() as host:
-        for number in range(200):
+        for number in range(50):
             setting.append(number)
         setting.reached(host, setting.log.end(setting.topic))
         is_over = threading.Event()
@@ -340,13 +340,13 @@ def test_a_reader_sees_one_state_while_the_table_is_replaced(setting: SinkSettin
                 seen.append((len(answer.rows), sum(answer.position.values())))
 
         def write() -> None:
-            for number in range(200, 600):
+            for number in range(50, 200):
                 setting.append(number)
 
         threads = [threading.Thread(target=read), threading.Thread(target=write)]
         for thread in threads:
             thread.start()
-        for _ in range(5):
+        for _ in range(3):
             host.rebuild("orders")
         threads[1].join()
         is_over.set()

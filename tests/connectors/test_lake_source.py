@@ -154,7 +154,7 @@ def test_a_load_that_is_killed_again_and_again_loads_each_record_once(
     lake: LakeStore, mainstem_log: Log, tmp_path: Path, mainstem_topic: str
 ) -> None:
     topic = f"{mainstem_topic}-killed"
-    for blocks in (3, 2, 2):
+    for blocks in (3, 2):
         kill_after(blocks, mainstem_log.bootstrap, tmp_path / "lake", topic)
     done = load(mainstem_log, tmp_path / "lake", topic)
     assert done.records_before > 0

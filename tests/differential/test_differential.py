@@ -12,7 +12,7 @@ from tests.differential.sequences import theme_of
 from tests.support.apache_kafka import KafkaUnavailableError, ensure_jars
 
 pytestmark = pytest.mark.maven
-_SEEDS = (*range(6), *range(7, 60), 153, 1016, 1076)
+_SEEDS = (*range(6), *range(7, 40), 153, 1016, 1076)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from mainstem.lake import compaction as lake_compaction
+from mainstem.lake import table as lake_table
 from mainstem.lake.columns import RECORD
 from mainstem.lake.compaction import merged
 from mainstem.lake.files import own_path
@@ -101,13 +103,16 @@ def test_an_empty_lake_may_be_moved_too(tmp_path: Path) -> None:
     assert offsets(moved) == [0, 1, 2]
 
 
-def test_memory_is_bounded_by_bytes_however_large_values_are(tmp_path: Path) -> None:
+def test_memory_is_bounded_by_bytes_however_large_values_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group_bytes = ROW_GROUP_BYTES // 32
+    for module in (lake_table, lake_compaction):
+        monkeypatch.setattr(module, "ROW_GROUP_BYTES", group_bytes)
     table = LakeTable(tmp_path, NO_COLUMNS)
     many = rows(0, 64)
-    large = many.set_column(1, "_value", pa.array([b"x" * (1 << 20)] * len(many), pa.binary()))
+    large = many.set_column(1, "_value", pa.array([b"x" * (group_bytes // 32)] * len(many), pa.binary()))
     for number in range(2):
         table.append(large, {"mainstem.bookmark": str(number)})
-    assert max(part.nbytes for part in merged(table.files)) < 2 * ROW_GROUP_BYTES
+    assert max(part.nbytes for part in merged(table.files)) < 2 * group_bytes
     table.replace(table.files, merged(table.files))
     groups = pq.ParquetFile(table.files[0].path).metadata
     assert max(groups.row_group(number).num_rows for number in range(groups.num_row_groups)) <= 33

@@ -80,7 +80,7 @@ def test_a_log_that_is_away_for_a_while_is_waited_for(shop: Shop, tmp_path: Path
     shop.execute(ORDERS)
     process = LogProcess(tmp_path / "data").start()
     try:
-        with Log(process.bootstrap, timeout_s=5) as log:
+        with Log(process.bootstrap, timeout_s=3) as log:
             away = Shop(log, shop.database, shop.name)
             with RunningConnector(away) as running:
                 assert running.is_ready.wait(TIMEOUT_S)

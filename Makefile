@@ -43,6 +43,7 @@ cluster-test: $(READY) ## The example on clusters that lose members, and program
 
 .PHONY: torture
 torture: $(READY) ## Kill Spark and the log 200 times, and see that nothing is lost or twice
+	@MAINSTEM_TORTURE_HISTORIES=$${MAINSTEM_TORTURE_HISTORIES:-20} $(BIN)/python -m pytest -q tests/torture/test_seam.py
 	@$(BIN)/python -m tests.torture.scenes
 	@exec $(BIN)/python -m tests.torture.run $(ARGS)
 

@@ -9,7 +9,7 @@ another number of tasks. Who is stopped counts as dead and is replaced, too, and
 any more: a zombie. In histories that are ``per_decision``, other processes make the decisions, as for a plain DataFrame
 stream: most often one that has made an earlier one, sometimes a new one. In other histories the driver decides.
 
-The process has one thread, so that it may fork.
+The process has one thread, so that it may fork. What workers load when they first append is loaded before the forks.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+import mainstem.record.arrow_encode
+import mainstem.record.arrow_partition  # noqa: F401
 from mainstem.client.wire.cluster.cluster import WireClient
 from mainstem.client.wire.cluster.topics import create_topic
 from mainstem.errors import InvalidProducerEpochError, MainstemError, ProducerFencedError, TransactionTimeoutError
@@ -362,6 +364,7 @@ def _driver_code(history: History, number: int) -> int:
 def main() -> int:
     arguments = _arguments()
     build_in(arguments.mutant)
+    pa.array([b""])  # pyarrow loads pandas now, and not in each fork
     _adopt_orphans()
     deadline_s = time.monotonic() + arguments.seconds
     with LogProcess(arguments.directory / "data") if arguments.bootstrap is None else nullcontext() as log:

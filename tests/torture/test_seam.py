@@ -15,7 +15,7 @@ from tests.broker.harness import child_environment
 from tests.support.kafka_or_skip import kafka_or_skip
 
 SEED = int(os.environ.get("MAINSTEM_TORTURE_SEED", "1"))
-HISTORIES = int(os.environ.get("MAINSTEM_TORTURE_HISTORIES", "3"))
+HISTORIES = int(os.environ.get("MAINSTEM_TORTURE_HISTORIES", "2"))
 _TIMEOUT_S = 220 + 30 * HISTORIES
 # A mutant, the step at which the driver is killed, and what a reader sees of it.
 MUTANTS = [

@@ -30,6 +30,20 @@ def host(mainstem_broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFacto
         yield process
 
 
+@pytest.fixture(scope="module")
+def small_host(mainstem_broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """One whose queries have little memory."""
+    with Log(mainstem_broker.bootstrap, timeout_s=10.0) as log:
+        position = filled(log)
+    little = {"MAINSTEM_VIEW_MEMORY_MAX": str(1 << 30)}
+    with view_host(tmp_path_factory.mktemp("small"), mainstem_broker.bootstrap, little) as process:
+        with client(process) as api:
+            fresh = f"at_least={position}&timeout=60"
+            assert api.get(f"/views/rows/keys?{fresh}").status_code == 200
+            assert api.post(f"/views/sheet/sql?{fresh}", json={"query": "SELECT 1"}).status_code == 200
+        yield process
+
+
 def refused(answer: httpx.Response) -> str:
     assert answer.status_code == 400, answer.text
     assert answer.json()["type"] == "/problems/query"
@@ -92,16 +106,10 @@ def test_an_answer_is_bounded_in_bytes_and_not_gathered_before(host: Process) ->
     ids=["time", "memory"],
 )
 def test_a_query_that_cannot_be_interrupted_is_one_error_and_harms_no_other_view(
-    mainstem_broker: EmbeddedBroker, tmp_path: Path, query: str
+    small_host: Process, query: str
 ) -> None:
-    with Log(mainstem_broker.bootstrap, timeout_s=10.0) as log:
-        position = filled(log)
-    little = {"MAINSTEM_VIEW_MEMORY_MAX": str(1 << 30)}
-    with view_host(tmp_path, mainstem_broker.bootstrap, little) as process, client(process) as api:
-        fresh = f"at_least={position}&timeout=60"
-        assert api.get(f"/views/rows/keys?{fresh}").status_code == 200
-        assert api.post(f"/views/sheet/sql?{fresh}", json={"query": "SELECT 1"}).status_code == 200
-        with WellBehaved(process, "/views/rows/keys/1") as neighbor:
+    with client(small_host) as api:
+        with WellBehaved(small_host, "/views/rows/keys/1") as neighbor:
             neighbor.wait()
             before = len(neighbor.answers)
             said = refused(api.post("/views/sheet/sql", json={"query": query, "timeout_s": 0.5}))
@@ -110,7 +118,7 @@ def test_a_query_that_cannot_be_interrupted_is_one_error_and_harms_no_other_view
         assert set(neighbor.answers) == {200}
         rows = api.post("/views/sheet/sql", json={"query": "SELECT count(*) AS n FROM sheet"}).json()["rows"]
         assert rows == [{"n": 3}]
-        assert process.child.poll() is None
+        assert small_host.child.poll() is None
 
 
 def test_a_wrong_memory_limit_is_one_clear_line(mainstem_broker: EmbeddedBroker, tmp_path: Path) -> None:

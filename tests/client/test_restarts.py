@@ -50,7 +50,7 @@ def test_a_follower_whose_log_is_away_too_long_can_be_asked_again(tmp_path: Path
     with Log(broker.bootstrap) as log:
         log.create_topic("t")
         log.append("t", "kept")
-    with Log(broker.bootstrap, timeout_s=2.0) as log:
+    with Log(broker.bootstrap, timeout_s=1.0) as log:
         follower = log.follow("t", start="earliest")
         broker.stop()
         with pytest.raises(LogUnavailableError):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mainstem.broker.share import share_partition_manager
 from mainstem.broker.share.dead_letters import letter_writer
 from mainstem.broker.share.dead_letters.letter_writer import copied_letters
 from mainstem.broker.share.dead_letters.letters import in_batches
@@ -263,8 +264,9 @@ async def with_full_disk(disk: FaultyDisk, client: Client) -> SharePartition:
 
 
 def test_records_with_dead_letters_are_archived_when_a_full_disk_has_room_again(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(share_partition_manager, "_RETRY_S", 0.05)
     disk = FaultyDisk()
 
     async def fills(client: Client) -> None:

@@ -1,6 +1,6 @@
 """Real clients write, read and move records while the log is killed and stopped under them; the checker judges.
 
-``MAINSTEM_HISTORY_S`` says for how long (20 seconds), ``MAINSTEM_HISTORY_SEED`` with which choices; ``make history``
+``MAINSTEM_HISTORY_S`` says for how long (15 seconds), ``MAINSTEM_HISTORY_SEED`` with which choices; ``make history``
 runs an hour.
 """
 
@@ -21,7 +21,7 @@ from tests.history.client import HUNG, Reader
 from tests.history.nemesis import Clients, Plan, disturb
 from tests.history.operations import OK, Operation, Poll, read_history
 
-SECONDS = float(os.environ.get("MAINSTEM_HISTORY_S", "20"))
+SECONDS = float(os.environ.get("MAINSTEM_HISTORY_S", "15"))
 SEED = int(os.environ.get("MAINSTEM_HISTORY_SEED", "1"))
 KINDS = ("plain", "plain", "transactions", "transactions", "transactions", "group", "group", "mover", "mover")
 

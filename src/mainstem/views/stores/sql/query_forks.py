@@ -41,8 +41,8 @@ _ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1"}
 """numpy would start threads at its import, and a fork has none of them."""
 
 
-class ForkServer:
-    """A fork server as its parent sees it, started by the first request and again after it has ended. Thread-safe."""
+class QueryForks:
+    """The fork server as its parent sees it, started by the first request and again after it has ended. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

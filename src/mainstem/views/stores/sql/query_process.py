@@ -23,7 +23,7 @@ from weakref import WeakSet
 
 from mainstem.errors import MainstemError, QueryError, StorageError, UnavailableError
 from mainstem.views.requests import Request, SqlQuery, wrong_kind
-from mainstem.views.stores.sql.query_forks import ForkServer
+from mainstem.views.stores.sql.query_forks import QueryForks
 from mainstem.views.stores.sql.query_server import SqlSource
 from mainstem.views.stores.sql.query_watch import OVERRUN_S
 from mainstem.views.stores.store import Bookmark, Digest, Row, Snapshot
@@ -252,6 +252,6 @@ def unavailable() -> UnavailableError:
     return UnavailableError("the process that answers this view's SQL ended, and is started again: ask again")
 
 
-_FORKS: Final = ForkServer()
+_FORKS: Final = QueryForks()
 atexit.register(_FORKS.stop)
 _PROCESSES: Final[WeakSet[QueryProcess]] = WeakSet()

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.postgres import killed
 from tests.support.postgres import PostgresCluster, PostgresDatabase
 
-KILLS = 10
+KILLS = 8
 
 
 def test_each_change_is_in_the_log_once_whatever_is_killed(
@@ -15,4 +15,4 @@ def test_each_change_is_in_the_log_once_whatever_is_killed(
 ) -> None:
     survived = killed.run(postgres_cluster, postgres_database.name, tmp_path, kills=KILLS, seed=KILLS)
     assert survived.changes > 1_000
-    assert survived.kills_in_snapshots > 0
+    assert 0 < survived.kills_in_snapshots < KILLS

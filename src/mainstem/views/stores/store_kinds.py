@@ -31,7 +31,7 @@ def open_store(path: Path, definition: StoreDefinition, *, for_users: bool = Fal
     store = store_class(definition.kind)
     if not store.makes_itself and (not path.exists() or not any(path.iterdir())):
         _make(path, definition)
-    return store.isolated(path, definition) if for_users else store(path, definition)
+    return store.isolated(path.absolute(), definition) if for_users else store(path, definition)
 
 
 def _make(path: Path, definition: StoreDefinition) -> None:

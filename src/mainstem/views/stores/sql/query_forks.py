@@ -2,10 +2,10 @@
 
 To import them takes 0.35 s of processor time, and a view host has such a process for each SQL view and each past state
 that is read. So the first one starts a *fork server*, which imports them and forks whenever its parent asks:
-``python -P -m mainstem.views.stores.sql.query_forks DESCRIPTOR``, a socket of the parent. A request is ``("fork",
-directory)``, followed by the descriptor of the new process's own socket and answered by its process id, or ``("end",
-process id)``, answered when that process has ended. Only the second takes a process from the system's table, so that
-its id cannot belong to another one before.
+``python -P -m mainstem.views.stores.sql.query_forks DESCRIPTOR``, a socket of the parent. A request is 0, followed by
+the descriptor of the new process's own socket and answered by its process id, or the id of a process, answered when
+that one has ended. Only the second takes a process from the system's table, so that its id cannot belong to another
+one before.
 
 The server has one thread, and ends when the parent's socket closes. So does each process that it forked.
 """
@@ -26,14 +26,12 @@ import time
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from multiprocessing.reduction import recv_handle, send_handle
-from pathlib import Path
 from typing import Final
 
 from mainstem.errors import StorageError
 from mainstem.extras import import_arrow_alone
 
-_FORK: Final = "fork"
-_END: Final = "end"
+_FORK: Final = 0
 _ATTEMPTS: Final = 2
 _ENDS_S: Final = 10.0
 _PAUSE_S: Final = 0.001
@@ -51,25 +49,30 @@ class QueryForks:
 
     def fork(self, theirs: Connection) -> int:
         """The id of a new process, which answers SQL at this end of a pipe. Raises StorageError."""
+        why: object = None
         with self._lock:
             for _ in range(_ATTEMPTS):
-                with suppress(EOFError, OSError):
-                    server, pid = self._started()
-                    server.send((_FORK, str(Path.cwd())))
-                    send_handle(server, theirs.fileno(), pid)
-                    answer: int | str = server.recv()
-                    if isinstance(answer, str):
-                        raise StorageError(f"a process for SQL cannot be started: {answer}")
-                    return answer
-                self._forget()
-        raise StorageError("a process for SQL cannot be started: the process that forks it ended twice")
+                try:
+                    server, server_pid = self._started()
+                    server.send(_FORK)
+                    send_handle(server, theirs.fileno(), server_pid)
+                    pid, why = server.recv()
+                    if pid:
+                        return int(pid)
+                except EOFError:
+                    why = "the process that forks it has ended"
+                    self._forget()
+                except OSError as error:
+                    why = error
+                    self._forget()
+        raise StorageError(f"a process for SQL cannot be started: {why}")
 
     def end(self, pid: int) -> None:
         """Kill a process whose socket is closed; its files are free for others when this returns."""
         with self._lock:
             if self._socket is not None:
                 with suppress(EOFError, OSError):
-                    self._socket.send((_END, pid))
+                    self._socket.send(pid)
                     if self._socket.recv():
                         return
         _wait_for_orphan(pid)
@@ -111,30 +114,30 @@ def _wait_for_orphan(pid: int) -> None:
             time.sleep(_PAUSE_S)
 
 
-def _next_fork(parent: Connection) -> tuple[str, Connection]:
-    """Serve the parent. Returns in each forked process alone: with its directory and its socket."""
+def _next_fork(parent: Connection) -> Connection:
+    """Serve the parent. Returns in each forked process alone: with its socket."""
     children: set[int] = set()
     while True:
-        word, argument = parent.recv()
-        if word == _END:
-            is_child = argument in children
+        ending = parent.recv()
+        if ending != _FORK:
+            is_child = ending in children
             if is_child:
-                os.kill(argument, signal.SIGKILL)
-                os.waitpid(argument, 0)
-                children.discard(argument)
+                os.kill(ending, signal.SIGKILL)
+                os.waitpid(ending, 0)
+                children.discard(ending)
             parent.send(is_child)
             continue
         theirs = Connection(recv_handle(parent))
         try:
             pid = os.fork()
         except OSError as error:
-            parent.send(str(error))
+            parent.send((0, str(error)))
         else:
             if pid == 0:
                 parent.close()
-                return argument, theirs
+                return theirs
             children.add(pid)
-            parent.send(pid)
+            parent.send((pid, ""))
         theirs.close()
 
 
@@ -148,10 +151,9 @@ def main() -> None:
 
     gc.freeze()
     try:
-        directory, theirs = _next_fork(Connection(int(sys.argv[1])))
+        theirs = _next_fork(Connection(int(sys.argv[1])))
     except (EOFError, OSError):
         return
-    os.chdir(directory)
     query_server.serve(theirs)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ from mainstem.views.requests import RangeQuery, SqlQuery
 from mainstem.views.stores.sql.query_process import interrupt_queries
 from mainstem.views.stores.store import StoreDefinition, ViewStore
 from mainstem.views.stores.store_kinds import open_store
+from tests.broker.harness import child_environment
 from tests.support.eventually import eventually
 from tests.views.forked import forked
 from tests.views.support import SCHEMA, apply, flight, is_running, kill_process_of, process_of
@@ -115,6 +118,20 @@ def test_processes_are_forked_by_one_and_outlive_it(tmp_path: Path) -> None:
 def parent_of(pid: int) -> int:
     """The id of the process that has made this one, or waits for it."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def open_and_be_killed(path: str) -> None:
+    """Open a store, and end by SIGKILL."""
+    apply(open_kind(Path(path), "sql"), [flight("1", "A", "B")])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_the_processes_of_a_killed_parent_print_nothing(tmp_path: Path) -> None:
+    code = f"from tests.views.test_query_process import open_and_be_killed; open_and_be_killed({str(tmp_path / 's')!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False, env=child_environment()
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGKILL, "", "")
 
 
 def ask_for_long(path: Path, kind: str) -> None:

@@ -29,6 +29,7 @@ from multiprocessing.reduction import recv_handle, send_handle
 from typing import Final
 
 from mainstem.errors import StorageError
+from mainstem.exit_codes import DONE
 from mainstem.extras import import_arrow_alone
 
 _FORK: Final = 0
@@ -153,7 +154,7 @@ def main() -> None:
     try:
         theirs = _next_fork(Connection(int(sys.argv[1])))
     except (EOFError, OSError):
-        return
+        os._exit(DONE)  # DuckDB reports frozen objects that still exist at exit as leaked
     query_server.serve(theirs)
 
 

@@ -64,6 +64,12 @@ mirror-kills: $(READY) ## Kill a mirror, its source and its target two hundred t
 mirror-history: $(READY) ## Judge what clients see of a mirror that is promoted, as planned and of a lost source, for ten minutes (MAINSTEM_HISTORY_S=20)
 	@MAINSTEM_HISTORY_S=$${MAINSTEM_HISTORY_S:-300} exec $(BIN)/python -m pytest -q --timeout 7200 tests/mirror/test_history.py $(ARGS)
 
+.PHONY: proofs
+proofs: $(READY) ## Run generated tests of storage, JSON schemas and captures ten times deeper than `make test` does
+	@MAINSTEM_CUT_SEEDS=$${MAINSTEM_CUT_SEEDS:-5000} MAINSTEM_SOUNDNESS=$${MAINSTEM_SOUNDNESS:-1000} \
+		MAINSTEM_POSTGRES_SEEDS=$${MAINSTEM_POSTGRES_SEEDS:-30} exec $(BIN)/python -m pytest -q --timeout 7200 tests/log/test_simulation.py \
+		tests/registry/test_json_schema_soundness.py tests/postgres/test_histories.py tests/postgres/test_native_rows.py $(ARGS)
+
 .PHONY: tree-cuts
 tree-cuts: $(READY) ## Cut the power of 1,000 histories of a verifiable topic, and see that no checkpoint was ahead
 	@MAINSTEM_TREE_SEEDS=$${MAINSTEM_TREE_SEEDS:-1000} exec $(BIN)/python -m pytest -q tests/log/test_simulation_verifiable.py $(ARGS)
@@ -94,7 +100,7 @@ backup-kills: $(READY) s3-server azure-server ## Kill the log and its backup a h
 		tests/backup/test_remote_segments.py::test_kills_of_the_log_and_of_its_backup_lose_nothing $(ARGS)
 
 .PHONY: fuzz
-fuzz: $(READY) ## Send wrong requests of every API for an hour (MAINSTEM_FUZZ_S=60 for a minute)
+fuzz: $(READY) ## Send wrong requests of every API for an hour (MAINSTEM_FUZZ_S=60 and MAINSTEM_DESCRIBED_EXAMPLES=4 for minutes)
 	@MAINSTEM_FUZZ_S=$${MAINSTEM_FUZZ_S:-3600} MAINSTEM_DESCRIBED_EXAMPLES=$${MAINSTEM_DESCRIBED_EXAMPLES:-50} \
 		exec $(BIN)/python -m pytest -q --timeout 7200 tests/hostile/test_fuzz_requests.py tests/gateway/test_described_answers.py $(ARGS)
 

@@ -243,7 +243,7 @@ def test_a_member_whose_session_ends_while_the_disk_is_full_is_out_when_there_is
     disk = FaultyDisk()
 
     async def refuses(client: Client) -> None:
-        first = await join(client, session_ms=500)
+        first = await join(client, session_ms=1000)
         assert (await sync(client, first)).error_code == 0
         disk.capacity_bytes = disk.used_bytes()
         before = disk.calls
@@ -286,7 +286,7 @@ def test_groups_whose_log_failed_a_sync_are_refused_until_the_next_start() -> No
 
     async def fails(client: Client) -> None:
         await client.create_topic("t")
-        first = await join(client, session_ms=1000)  # the next life waits for its end
+        first = await join(client, session_ms=1000)  # after the restart a join waits until this session ends
         disk.fail_syncs("*/__consumer_offsets-0/*.log")
         assert (await sync(client, first)).error_code == ErrorCode.NOT_COORDINATOR
         beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=first.member_id)

@@ -147,7 +147,7 @@ import os, signal, sys
 from mainstem.client.http import worker
 from mainstem.client.log import Log
 
-worker._TAKEN_OVER_MS = 2500  # another takes over after that time
+worker._TAKEN_OVER_MS = 4000  # another takes over after that time
 
 class Killed(worker.Worker):
     def _commit(self, producer):

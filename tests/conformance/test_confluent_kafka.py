@@ -212,7 +212,7 @@ def own_log(tmp_path: Path) -> Iterator[LogProcess]:
 def test_a_group_goes_on_where_it_committed_over_a_kill_of_the_log(own_log: LogProcess) -> None:
     topic = new_topic(own_log)
     produce(own_log, topic, *[b"%d" % number for number in range(10)])
-    reader = consumer(own_log, "g", session_timeout_ms=1500)  # the one that comes next waits for its end
+    reader = consumer(own_log, "g", session_timeout_ms=3000)  # the one that comes next waits for its end
     reader.subscribe([topic])
     reader.commit(message=read(reader, 4)[-1], asynchronous=False)
     own_log.kill()

@@ -315,7 +315,7 @@ def test_what_was_accepted_before_a_sigkill_never_comes_again_and_the_rest_does(
         killer.join(TIMEOUT_S)
         assert not killer.kills_left
         with consumer(log, topic, "implicit", **settings) as other:
-            left = {value_of(message) for message in other.poll(timeout=1.0)}
+            left = {value_of(message) for message in other.poll(timeout=2.0)}
         assert accepted | uncertain | left == set(range(2000))
         assert not accepted & left
 

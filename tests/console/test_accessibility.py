@@ -57,6 +57,7 @@ def test_every_page_fits_a_phone_follows_the_system_and_axe_finds_nothing(
         page.wait_for_function(f"document.body.classList.contains('body--{scheme}')")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
         page.set_viewport_size({"width": 1280, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1280, path
         assert lasting_violations(page) == [], path
 
 

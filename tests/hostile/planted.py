@@ -21,7 +21,7 @@ from mainstem.protocol.errors import ErrorCode
 from tests.broker.harness import LogProcess
 
 _WORK_S = 3.3
-_WAIT_S = 3.5
+_WAIT_S = 5.3
 
 
 def _do_first(planted: Callable[[], None]) -> None:

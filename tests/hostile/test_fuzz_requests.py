@@ -32,12 +32,12 @@ class Bounds(NamedTuple):
 
     work: float = 5.0
     long: float = 10.0
-    """A request takes so long, and meanwhile no other client is answered: however busy this machine is, it waits."""
+    """No request may keep the other client from its answers for so long."""
 
 
 BOUNDS = Bounds()
-PLANTED = Bounds(work=3.0, long=3.25)
-"""For the planted defects, which last a little longer than that: less to wait for."""
+PLANTED = Bounds(work=3.0, long=5.0)
+"""Shorter bounds, for the planted defects, which take a little longer."""
 
 
 @pytest.mark.timeout(SECONDS + 180)

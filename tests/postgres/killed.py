@@ -295,7 +295,7 @@ def run(
             if not writer.may_truncate:
                 confirmed = "SELECT count(*) FROM pg_replication_slots WHERE confirmed_flush_lsn IS NOT NULL"
                 writer.may_truncate = cluster.execute(confirmed)[0][0] > 0
-            # Half of a few kills come after the snapshots; and without a pause the writer is ahead for hours at the end.
+            # Half of a few kills come after the snapshots. Without a pause the writer is ahead for hours at the end.
             if number % 50 == 49 or number == kills // 2:
                 with writer.paused(), Log(log.bootstrap) as client:
                     _wait(client, cluster, database, capture)

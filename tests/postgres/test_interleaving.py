@@ -251,7 +251,6 @@ def test_a_commit_that_is_not_visible_when_the_capture_starts_again(
 ) -> None:
     """Its record stands before the stream; a chunk that does not see it is older."""
     quietly(shop, ORDERS, "INSERT INTO orders VALUES (1, 'new', '', '')")
-    states: list[str] = []
     with shop.capture() as capture:
         capture.caught_up(shop.database)
     settings = shop.settings("orders", "others")
@@ -259,14 +258,13 @@ def test_a_commit_that_is_not_visible_when_the_capture_starts_again(
     quietly(shop, "CREATE TABLE others (id int PRIMARY KEY, state text)", "INSERT INTO others VALUES (1, 'new')")
     postgres_cluster.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
     postgres_cluster.execute("SELECT pg_reload_conf()")
-    ender = threading.Timer(1, _end_of_waiting, (postgres_cluster,))
+    ender = threading.Timer(3, _end_of_waiting, (postgres_cluster,))
     try:
         waiting = _waiting_commit(shop, "UPDATE others SET state = 'paid'", "UPDATE others SET state = 'new'")
         with shop.capture("orders", "others") as capture:
             eventually(lambda: capture.error is not None or capture.ready.is_set(), "the capture streams")
             ender.start()  # the snapshot is taken meanwhile
             eventually(lambda: capture.error is not None or capture.covers(1), "the snapshot is done", 30)
-            states.append(shop.fold("others")["1"]["state"])
             waiting.join(20)
             capture.caught_up(shop.database)
     finally:

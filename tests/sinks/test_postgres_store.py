@@ -213,7 +213,7 @@ def test_a_deadlock_with_a_transaction_of_the_users_is_repeated(
         assert store._session is not None
         with store._session.cursor() as cursor:
             # PostgreSQL looks for a deadlock once, after this time: the users must wait by then.
-            cursor.execute("SET deadlock_timeout = '2s'")
+            cursor.execute("SET deadlock_timeout = '5s'")
         store._session.commit()
         users = postgres_database.connect()
         users.autocommit = False

@@ -13,6 +13,7 @@ from mainstem.client.log import Log
 from mainstem.testing.embedded import EmbeddedBroker
 from tests.spark.flights_app import Flights
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.kafka_or_skip import kafka_or_skip
 
 settings.register_profile("spark", settings.get_profile("house"), max_examples=50)
 settings.load_profile("spark")
@@ -25,7 +26,7 @@ _HERE = Path(__file__).parent
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Last what asks for Apache Kafka: it takes processor time as long as it is there, also when nobody asks for it."""
+    """Run tests that use Apache Kafka last: an idle broker takes processor time, too."""
     places = [place for place, item in enumerate(items) if item.path.is_relative_to(_HERE)]
     ours = sorted((items[place] for place in places), key=lambda item: item.get_closest_marker("maven") is not None)
     for place, item in zip(places, ours, strict=True):
@@ -44,7 +45,7 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture(scope="package")
 def apache_kafka() -> Iterator[ApacheKafka]:
     """A broker that compacts soon, and aborts a transaction soon after its time-out. Each test has its own topics."""
-    with ApacheKafka(
+    with kafka_or_skip(
         log_cleaner_backoff_ms="100", transaction_abort_timed_out_transaction_cleanup_interval_ms="200"
     ) as kafka:
         yield kafka

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
 
 # Long enough for many attempts, short for a test; the query's own time is two minutes.
 AWAY_S = 3
-GIVES_UP_S = 5
+GIVES_UP_S = 7
 
 
 class Copy:

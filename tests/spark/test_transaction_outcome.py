@@ -31,7 +31,7 @@ STEPS = (*TASK_STEPS, *DRIVER_STEPS)
 LOST_AFTER = {"driver:decided", "driver:ended-first"}
 """After these a time-out aborts decided transactions. Before them nothing is decided, after them all are ended."""
 TIMEOUT_MS = 4_000
-SHORT_TIMEOUT_MS = 2_000
+SHORT_TIMEOUT_MS = 4_000
 """Where two tasks write within it, and nothing else."""
 
 

@@ -20,7 +20,6 @@ import tempfile
 import time
 import uuid
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -149,8 +148,11 @@ def _formatted() -> Path:
             done = run_tool("kafka.tools.StorageTool", "format", "-t", new_uuid(), "-c", str(properties))
             if done.returncode != 0:
                 raise RuntimeError(f"kafka-storage format failed: {done.stdout}{done.stderr}")
-            with suppress(OSError):  # another process has made it meanwhile
+            try:
                 (Path(directory) / "logs").rename(made)
+            except OSError:
+                if not made.exists():  # else another process has made it meanwhile
+                    raise
     return made
 
 

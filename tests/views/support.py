@@ -147,7 +147,7 @@ def kill_process_of(store: ViewStore) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process; one that has ended and that nobody has waited for is none."""
+    """Whether there is such a process; a zombie is none."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

@@ -95,7 +95,8 @@ SAMPLED_TAMPERINGS = [
     ("graph", "changed"),
     ("graph", "added"),
 ]
-"""What the verification in the background is shown. How rounds go does not depend on the store: one of each kind."""
+"""What the verification in the background is shown. How rounds go does not depend on the store, so each has a part; of
+a graph, edges and records are compared in different rounds."""
 VERIFIED_TAMPERINGS = [
     (view, what)
     for view, ways in TAMPERINGS.items()

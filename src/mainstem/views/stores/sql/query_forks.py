@@ -2,12 +2,14 @@
 
 To import them takes 0.35 s of processor time, and a view host has such a process for each SQL view and each past state
 that is read. So the first one starts a *fork server*, which imports them and forks whenever its parent asks:
-``python -P -m mainstem.views.stores.sql.query_forks DESCRIPTOR``, a socket of the parent. A request is 0, followed by
-the descriptor of the new process's own socket and answered by its process id, or the id of a process, answered when
-that one has ended. Only the second takes a process from the system's table, so that its id cannot belong to another
-one before.
+``python -P -m mainstem.views.stores.sql.query_forks DESCRIPTOR``, a socket of the parent. There are two requests:
 
-The server has one thread, and ends when the parent's socket closes. So does each process that it forked.
+* 0 and a descriptor: fork a process that serves this socket. The answer is its process id.
+* a process id: kill that process. The answer comes when it has ended. The server waits for a process only then, so its
+  id cannot be another's before.
+
+The server has one thread, and ends when the parent's socket closes. So does each process that it forked. All have the
+environment and the directory of the first request.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import gc
 if __name__ == "__main__":
     gc.disable()  # while modules load, as in `gateway.server.process`
 
+import logging
 import os
 import signal
 import subprocess
@@ -32,6 +35,7 @@ from mainstem.errors import StorageError
 from mainstem.exit_codes import DONE
 from mainstem.extras import import_arrow_alone
 
+_LOG: Final = logging.getLogger("mainstem.views")
 _FORK: Final = 0
 _ATTEMPTS: Final = 2
 _ENDS_S: Final = 10.0
@@ -66,16 +70,24 @@ class QueryForks:
                 except OSError as error:
                     why = error
                     self._forget()
+                except BaseException:  # an interrupt: the next answer would be the one to this request
+                    self._forget()
+                    raise
         raise StorageError(f"a process for SQL cannot be started: {why}")
 
     def end(self, pid: int) -> None:
         """Kill a process whose socket is closed; its files are free for others when this returns."""
         with self._lock:
             if self._socket is not None:
-                with suppress(EOFError, OSError):
+                try:
                     self._socket.send(pid)
                     if self._socket.recv():
                         return
+                except (EOFError, OSError):
+                    self._forget()
+                except BaseException:
+                    self._forget()
+                    raise
         _wait_for_orphan(pid)
 
     def _started(self) -> tuple[Connection, int]:
@@ -109,14 +121,15 @@ class QueryForks:
 def _wait_for_orphan(pid: int) -> None:
     """Wait for the end of a process whose fork server has ended. It is not killed: its id may be another's by now."""
     deadline = time.monotonic() + _ENDS_S
-    with suppress(ProcessLookupError):
+    with suppress(ProcessLookupError, PermissionError):  # there is none, or it is another user's by now
         while time.monotonic() < deadline:
             os.kill(pid, 0)
             time.sleep(_PAUSE_S)
+        _LOG.warning("the process %d of a view's SQL has not ended after %g s", pid, _ENDS_S)
 
 
 def _next_fork(parent: Connection) -> Connection:
-    """Serve the parent. Returns in each forked process alone: with its socket."""
+    """Serve the parent. Only a forked process returns from here, with its socket."""
     children: set[int] = set()
     while True:
         ending = parent.recv()
@@ -152,10 +165,11 @@ def main() -> None:
 
     gc.freeze()
     try:
-        theirs = _next_fork(Connection(int(sys.argv[1])))
-    except (EOFError, OSError):
-        os._exit(DONE)  # DuckDB reports frozen objects that still exist at exit as leaked
-    query_server.serve(theirs)
+        with suppress(EOFError, ConnectionError):  # the parent has ended
+            query_server.serve(_next_fork(Connection(int(sys.argv[1]))))
+    except Exception:  # noqa: BLE001 - the next line ends this process
+        _LOG.exception("a process of a view's SQL ended")
+    os._exit(DONE)  # no clean exit: DuckDB reports frozen objects that still exist then as leaked
 
 
 if __name__ == "__main__":

@@ -126,9 +126,11 @@ class QueryChild:
 
     def close(self) -> None:
         """Close the source, and end the process."""
-        with suppress(ChildEndedError):
-            self.call("close")
-        self.end()
+        try:
+            with suppress(ChildEndedError):
+                self.call("close")
+        finally:
+            self.end()
 
 
 class QueryProcess:

@@ -74,7 +74,7 @@ class IsolatedTable:
     def copy_to(self, path: Path) -> int:
         """As SqlTable's. Raises UnavailableError."""
         try:
-            return int(self._process.living().call("copy_to", path))
+            return int(self._process.living().call("copy_to", path.absolute()))
         except ChildEndedError as error:
             raise unavailable() from error
 

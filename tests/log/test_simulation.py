@@ -40,6 +40,10 @@ def run_each(seeds: range, run: Callable[[int], object]) -> None:
             raise AssertionError(f"seed {seed}: {error!r}") from error
 
 
+def test_bytes_of_a_write_that_was_taken_back_do_not_come_back_before_synced_records() -> None:
+    run_with_one_cut(4620)  # a full disk in the middle of a write, a new segment, a flush, a power cut
+
+
 @pytest.mark.parametrize("seeds", [range(at, min(at + 100, _SEEDS)) for at in range(0, _SEEDS, 100)], ids=str)
 def test_one_cut_in_each_of_many_histories_loses_nothing(seeds: range) -> None:
     run_each(seeds, run_with_one_cut)

@@ -304,16 +304,17 @@ class PartitionLog(PartitionReads):
     ) -> None:
         active = self._segments.active
         active.file()  # if it cannot be opened, there is nothing to undo
-        try:
-            active.append(headers, buffers, marker)
-        except StorageError as error:
-            self._undo_write(error)
-            raise
+        # Dirty also if the write fails: until a sync, a power cut may bring its bytes back in front of later segments.
         if not self._dirty:
             self._unsynced_since_s = self._clock.monotonic_s()
         if active not in self._dirty:
             self._dirty[active] = None
             active.pins += 1
+        try:
+            active.append(headers, buffers, marker)
+        except StorageError as error:
+            self._undo_write(error)
+            raise
         self.log_end_offset = headers[-1].next_offset
         self.needs_checkpoint = True
         self._unsynced_bytes += size

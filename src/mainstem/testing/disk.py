@@ -7,7 +7,8 @@
   to names since each directory's last sync it keeps the first few. ``kill`` ends programs only: they find their
   writes, and a lock is free again.
 * ``cut_power_at_call = n`` stops the n-th call from now on with PowerCutError, before or in the middle of its work;
-  every later call fails in the same way until ``power_cut``.
+  every later call fails in the same way until ``power_cut``. ``cut_power`` does it at once: programs that still run
+  then write nothing more.
 * ``fail_at_call = n`` makes the n-th call from now on fail with an input/output error, before its work.
 * ``fail_syncs`` makes syncs fail with an input/output error. As in Linux, the pages then count as clean: a later sync
   succeeds and writes nothing.
@@ -228,6 +229,16 @@ class FaultyDisk:
         self._failing_syncs: dict[str, int] = {}
 
     # Faults
+
+    @_in_turn
+    def cut_power(self) -> None:
+        """Let every call fail with PowerCutError from now on, until ``power_cut``: for programs that still run."""
+        self._is_off = True
+
+    @property
+    def is_off(self) -> bool:
+        """Whether calls fail because the power is off."""
+        return self._is_off
 
     @_in_turn
     def power_cut(self) -> None:

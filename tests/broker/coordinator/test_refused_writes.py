@@ -349,7 +349,7 @@ def test_a_change_that_the_disk_refuses_is_not_made_and_can_be_made_when_there_i
         assert await change.make(client, made) == 0
         at_the_end.update(kept(client))
         assert (at_the_end, locks(client)) != before
-        disk.power_cut()
+        disk.cut_power()
 
     async def again(client: Client) -> None:
         assert kept(client) == at_the_end
@@ -369,7 +369,7 @@ def test_a_change_whose_sync_fails_is_refused_and_the_next_start_goes_on_from_th
         assert await change.make(client, made) == change.code
         possible.append(kept(client))
         assert await change.make(client, made) != 0
-        disk.power_cut()
+        disk.cut_power()
 
     async def again(client: Client) -> None:
         assert kept(client) in possible

@@ -58,7 +58,7 @@ def test_what_was_acknowledged_never_comes_again_after_a_power_cut_and_all_the_r
                 assert await member.acknowledge(first, last, *types) == (0, 0)
                 done.update(offset for offset, type_ in enumerate(types, first) if type_ != RELEASE)
         await member.acquire(max_records=10)  # held when the power goes
-        disk.power_cut()
+        disk.cut_power()
 
     async def first(client: Client) -> None:
         await works(client, await with_topic(client))

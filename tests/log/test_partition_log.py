@@ -126,7 +126,7 @@ def test_flush_os_shows_records_at_once() -> None:
 
 
 def test_flush_os_asks_for_a_flush_when_much_lies_unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mainstem.log.partition.partition_log._UNSYNCED_BYTES_MAX", 200)
+    monkeypatch.setattr("mainstem.log.partition.flush._UNSYNCED_BYTES_MAX", 200)
     node = Node(flush="os")
     node.append(b"a")
     assert not node.log.wants_flush

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 import pytest
 
-from mainstem.errors import CorruptBatchError, DamagedRecordsError
+from mainstem.errors import CorruptBatchError, DamagedRecordsError, StorageError
 from mainstem.log.files.names import LEADER_EPOCH_CHECKPOINT
 from mainstem.model import TopicPartition
 from mainstem.record.constants import LAST_OFFSET_DELTA_AT, LEADER_EPOCH_AT
@@ -95,6 +95,47 @@ def test_what_the_kernel_took_for_clean_after_a_failed_sync_is_written_again(see
     node.kill_and_start()
     node.cut_power_and_start()
     assert values(node.log)[2:] == [b"in the page cache only"]
+
+
+# What a write that was taken back has left
+
+
+@pytest.mark.parametrize("checkpointed", range(1, 6))
+@pytest.mark.parametrize("left", [1, 60, SIZE])
+def test_bytes_of_a_write_that_was_taken_back_cost_no_later_segment(left: int, checkpointed: int) -> None:
+    node = node_with(*numbered(5), checkpointed=checkpointed, segment_bytes=str(SIZE * 3))
+    assert len(node.files(".log")) == 2
+    node.overwrite(FIRST_LOG, node.faulty.content(FIRST_LOG) + batch(b"9" * 40)[:left])
+    node.kill_and_start()
+    assert values(node.log) == numbered(5)
+    assert node.commit(b"next") == 5
+    node.cut_power_and_start()
+    assert values(node.log) == [*numbered(5), b"next"]
+    assert node.files(".cut") == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("has_ended", ["killed", "after a failed sync", "with two segments"])
+def test_a_whole_batch_that_was_taken_back_does_not_come_back_after_a_restart(has_ended: str, seed: int) -> None:
+    node = node_with(*numbered(2), checkpointed=2, seed=seed, segment_bytes=str(SIZE * 4))
+    node.faulty.capacity_bytes = node.faulty.used_bytes() + SIZE + 10
+    with pytest.raises(StorageError, match="No space left"):
+        node.log.append(batch(b"8" * 40) + batch(b"9" * 40))
+    node.faulty.capacity_bytes = None
+    if has_ended == "after a failed sync":
+        node.faulty.fail_syncs("*.log")
+        with pytest.raises(StorageError, match="Input/output"):
+            node.log.flush()
+    elif has_ended == "with two segments":
+        node.append(b"n" * 4 * 40)
+    node.kill_and_start()
+    kept = values(node.log)
+    assert kept[:2] == numbered(2)
+    node.commit(b"n" * 4 * 40)
+    assert len(node.files(".log")) >= 2
+    node.cut_power_and_start()
+    assert values(node.log) == [*kept, b"n" * 4 * 40]
+    assert node.files(".cut") == []
 
 
 # Rot past the recovery point
@@ -261,6 +302,20 @@ def test_a_segment_that_lost_its_acknowledged_end_says_so_for_good(kept: int) ->
             node.log.read(5, 1000)
     assert node.commit(b"next") == 6
     assert read_all_once(node, 6) == [b"next"]
+
+
+def test_a_segment_that_lost_its_acknowledged_end_says_so_where_others_follow_and_its_seal_is_gone() -> None:
+    node = node_with(*numbered(9), checkpointed=2, segment_bytes=str(SIZE * 3))
+    node.overwrite(FIRST_LOG, node.faulty.content(FIRST_LOG)[:SIZE])
+    for path in node.files(".seal"):
+        node.disk.remove(path)
+    for _ in range(3):
+        node.kill_and_start()
+        assert node.log.log_end_offset == 9
+        assert values_until_damage(node) == numbered(1)
+        with pytest.raises(CorruptBatchError):
+            node.log.read(2, 1000)
+        assert values(node.log, 3) == numbered(9)[3:]
 
 
 def test_a_closed_segment_that_became_shorter_is_noticed() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import PurePath
 
 from mainstem.errors import (
     InvalidProducerEpochError,
@@ -18,10 +19,11 @@ from mainstem.errors import (
     StorageError,
     TransactionCoordinatorFencedError,
 )
-from mainstem.log.files.names import CUT
+from mainstem.log.files.names import CUT, LOG, offset_file
 from mainstem.log.node.directory import LogDirectory
 from mainstem.log.partition.config import LogConfig
 from mainstem.log.segments.batch_scan import Start, walk_past_damage
+from mainstem.record.header import BatchHeader
 from mainstem.record.writer import ProducerStamp
 from mainstem.testing.clock import ManualClock
 from mainstem.testing.disk import FaultyDisk
@@ -93,10 +95,19 @@ class History:
 
     def _compare_cut(self, name: str) -> None:
         """What a recovery has set aside is not in the log, and its offsets are not given again."""
-        file = self.disk.open(DIRECTORY / name)
-        for _, header in walk_past_damage(file, Start(0, int(name[:20])), file.size_bytes(), prove=True):
+        first_offset = int(name[:20])
+        log = DIRECTORY / offset_file(first_offset, LOG)
+        if self.disk.exists(log):  # a batch of an offset before its end is the value of a record
+            first_offset = max((each.next_offset for each in self._proven(log, first_offset)), default=first_offset)
+        for header in self._proven(DIRECTORY / name, first_offset):
             assert header.next_offset <= self.log.log_end_offset, "an offset is given again"
             assert all(each.base_offset != header.base_offset for each in self.model.batches), "a batch is back"
+
+    def _proven(self, path: PurePath, first_offset: int) -> list[BatchHeader]:
+        """The headers of the whole batches in a file, of this offset or a later one."""
+        file = self.disk.open(path)
+        walk = walk_past_damage(file, Start(0, first_offset), file.size_bytes(), prove=True)
+        return [header for _, header in walk]
 
     def start_after_power_cut(self) -> None:
         """What was not synced may be gone."""

@@ -236,13 +236,13 @@ def _offsets(change: Callable[[PartitionOffsets], PartitionOffsets]) -> Patch:
     return setter(directory, "PartitionOffsets", lambda *fields: change(PartitionOffsets(*fields)))
 
 
-def _truncates_unsynced(self: _Recovery, segment: Segment, indexes: SegmentIndexes) -> None:
-    segment.resize(indexes)
-    segment.file().truncate(indexes.log_bytes)
+def _truncates_unsynced(self: _Recovery, segment: Segment, size_bytes: int) -> None:
+    segment.resize(size_bytes)
+    segment.file().truncate(size_bytes)
 
 
-def _resizes_only(self: _Recovery, segment: Segment, indexes: SegmentIndexes) -> None:
-    segment.resize(indexes)
+def _resizes_only(self: _Recovery, segment: Segment, size_bytes: int) -> None:
+    segment.resize(size_bytes)
 
 
 def _seals_unsynced(original: Any) -> Any:
@@ -317,7 +317,8 @@ class _SameAsAll(tuple[int, int]):
         return False
 
 
-def _walks_unverified(self: _Recovery, segment: Segment, indexes: SegmentIndexes) -> str | None:
+def _walks_unverified(self: _Recovery, slot: int, indexes: SegmentIndexes) -> str | None:
+    segment = self._segments[slot]
     for file_position, header in _walk_headers(segment, indexes):
         self._take(
             partition_recovery.BatchPlace(file_position, header, segment.marker_at(file_position, header)), indexes

@@ -8,10 +8,11 @@ high watermark; if the sync failed, it takes the partition offline for writes in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 from typing import Final
 
+from mainstem.clock import Clock
 from mainstem.log.files.disk import Disk, DiskFile
 from mainstem.log.files.names import PARTITION_METADATA
 from mainstem.log.files.small_files import sync_file
@@ -20,6 +21,60 @@ from mainstem.log.segments.segment import Segment
 from mainstem.model import TopicPartition
 
 SMALL_BYTES: Final = 64 << 10
+_UNSYNCED_BYTES_MAX: Final = 64 << 20
+_UNSYNCED_AGE_S_MAX: Final = 30.0
+
+
+class Unsynced:
+    """The files that the next flush of a partition has to sync, with ``size_bytes`` of new bytes, and directories.
+
+    After a start that was not clean, the disk may still have bytes after the active segment's end that the page cache
+    lacks: those of a write that was taken back. A power cut would bring them back in front of the records of later
+    segments. So the end is set again with the first change of the segment, and synced with it.
+    """
+
+    __slots__ = ("_clock", "_is_end_synced", "_since_s", "directories", "segments", "size_bytes")
+
+    def __init__(self, clock: Clock, directories: Iterable[PurePath], *, is_end_synced: bool) -> None:
+        self._clock = clock
+        self._is_end_synced = is_end_synced
+        self._since_s = 0.0
+        self.directories: dict[PurePath, None] = dict.fromkeys(directories)
+        self.segments: dict[Segment, None] = {}
+        self.size_bytes = 0
+
+    def add(self, active: Segment) -> None:
+        """The active segment changes. Raises StorageError: then it must not."""
+        if not self._is_end_synced:
+            active.discard_tail()
+            self._is_end_synced = True
+        if not self.segments:
+            self._since_s = self._clock.monotonic_s()
+        if active not in self.segments:
+            self.segments[active] = None
+            active.pins += 1
+
+    def add_closed(self, active: Segment) -> None:
+        """The active segment is closed, and another begins."""
+        if not self._is_end_synced:
+            self.add(active)
+
+    def is_due(self) -> bool:
+        """Whether many bytes are unsynced, or some for long."""
+        if not self.segments:
+            return False
+        age_s = self._clock.monotonic_s() - self._since_s
+        return self.size_bytes >= _UNSYNCED_BYTES_MAX or age_s >= _UNSYNCED_AGE_S_MAX
+
+    def take(self, topic_partition: TopicPartition, disk: Disk, end: tuple[int, LogPlace]) -> Flush | None:
+        """A flush of all of it, up to the log's ``end``; from then on it is what comes later. None if there is none."""
+        if not self.segments and not self.directories:
+            return None
+        flush = Flush(topic_partition, disk, tuple(self.segments), tuple(self.directories), end, self.size_bytes)
+        self.segments.clear()
+        self.directories.clear()
+        self.size_bytes = 0
+        return flush
 
 
 class Flush:

@@ -31,7 +31,7 @@ from mainstem.log.partition.append_validation import AppendCheck, CheckedAppend
 from mainstem.log.partition.batch_validation import empty_batch, stamp_batches
 from mainstem.log.partition.checkpoints import encode_leader_epochs
 from mainstem.log.partition.config import LogConfig
-from mainstem.log.partition.flush import Flush
+from mainstem.log.partition.flush import Flush, Unsynced
 from mainstem.log.partition.mirrored_batches import CheckedBatch, mirrored_runs
 from mainstem.log.partition.partition_reads import PartitionReads, PartitionState
 from mainstem.log.partition.producer_snapshot import write_snapshot
@@ -52,8 +52,6 @@ _LOG: Final = logging.getLogger(__name__)
 
 _RECOVERY_CHECKPOINT_BYTES: Final = 16 << 20
 """The most bytes of log after the written indexes and producer snapshot: a start has to walk them again."""
-_UNSYNCED_BYTES_MAX: Final = 64 << 20
-_UNSYNCED_AGE_S_MAX: Final = 30.0
 _PRODUCER_EXPIRATION_MS: Final = 86_400_000
 _DELETED: Final = "it is deleted"
 
@@ -102,14 +100,11 @@ class PartitionLog(PartitionReads):
         self._clock = clock
         self._cut_files = state.cut_files
         self._offline: str | None = None
-        self._dirty: dict[Segment, None] = {}
-        self._unsynced_directories: dict[PurePath, None] = dict.fromkeys(state.unsynced_directories)
+        self._unsynced = Unsynced(clock, state.unsynced_directories, is_end_synced=state.is_end_synced)
         self._flush_in_flight: Flush | None = None
         self.features: AppendFeatures | None = None  # the topic's log features, which check and index each append
         self.tree = PartitionTree(self, context.disk, self._segments) if config.mainstem_verifiable else None
         self.needs_checkpoint = True  # set by each change that a checkpoint file has to show; the checkpoints clear it
-        self._unsynced_bytes = 0
-        self._unsynced_since_s = 0.0
         self._unwritten_bytes = 0
         self._first_timestamp_ms: int | None = None
         self._active_since_ms = clock.time_ms()
@@ -304,12 +299,7 @@ class PartitionLog(PartitionReads):
     ) -> None:
         active = self._segments.active
         active.file()  # if it cannot be opened, there is nothing to undo
-        # Dirty also if the write fails: until a sync, a power cut may bring its bytes back in front of later segments.
-        if not self._dirty:
-            self._unsynced_since_s = self._clock.monotonic_s()
-        if active not in self._dirty:
-            self._dirty[active] = None
-            active.pins += 1
+        self._unsynced.add(active)  # also if the write fails
         try:
             active.append(headers, buffers, marker)
         except StorageError as error:
@@ -317,7 +307,7 @@ class PartitionLog(PartitionReads):
             raise
         self.log_end_offset = headers[-1].next_offset
         self.needs_checkpoint = True
-        self._unsynced_bytes += size
+        self._unsynced.size_bytes += size
         self._unwritten_bytes += size
         for header in headers:
             self._producers.update(header, marker, written_ms=now_ms)
@@ -384,9 +374,10 @@ class PartitionLog(PartitionReads):
     def _roll(self) -> None:
         """Begin a new segment at the log end. The old one's index files are finished once it is synced."""
         old = self._segments.active
+        self._unsynced.add_closed(old)
         new = self._create_segment(self.log_end_offset)
         self._segments.append(new)
-        self._unsynced_directories[self.directory] = None
+        self._unsynced.directories[self.directory] = None
         if self.high_watermark == self.log_end_offset:
             self._committed_end = self._segments.end
         if old.pins == 0:
@@ -404,6 +395,7 @@ class PartitionLog(PartitionReads):
                 self._producers.open_transactions,
             )
         except StorageError as error:
+            self._unsynced.directories[self.directory] = None
             try:
                 self._context.disk.remove(self.directory / offset_file(base_offset, LOG))
             except StorageError as second:
@@ -427,10 +419,7 @@ class PartitionLog(PartitionReads):
     @property
     def wants_flush(self) -> bool:
         """Whether a background flush is due: many bytes are unsynced, or some for long."""
-        if not self._dirty:
-            return False
-        age_s = self._clock.monotonic_s() - self._unsynced_since_s
-        return self._unsynced_bytes >= _UNSYNCED_BYTES_MAX or age_s >= _UNSYNCED_AGE_S_MAX
+        return self._unsynced.is_due()
 
     @property
     def is_flushing(self) -> bool:
@@ -441,22 +430,9 @@ class PartitionLog(PartitionReads):
         """Start a flush of all unsynced records; None when there are none, or when a flush is in flight already."""
         if self._flush_in_flight is not None or self._offline is not None:
             return None
-        if not self._dirty and not self._unsynced_directories:
-            return None
         end = (self.log_end_offset, self._segments.end)
-        flush = Flush(
-            self.topic_partition,
-            self._context.disk,
-            list(self._dirty),
-            list(self._unsynced_directories),
-            end,
-            self._unsynced_bytes,
-        )
-        self._dirty.clear()
-        self._unsynced_directories.clear()
-        self._unsynced_bytes = 0
-        self._flush_in_flight = flush
-        return flush
+        self._flush_in_flight = self._unsynced.take(self.topic_partition, self._context.disk, end)
+        return self._flush_in_flight
 
     def finish_flush(self, flush: Flush, error: BaseException | None = None) -> None:
         """Take note of how ``flush.run`` ended; ``error`` is what it raised."""
@@ -505,7 +481,7 @@ class PartitionLog(PartitionReads):
     @property
     def is_checkpointed(self) -> bool:
         """Whether everything is synced, and a start has nothing to walk again."""
-        return not self._dirty and self._flush_in_flight is None and not self.needs_recovery_checkpoint
+        return not self._unsynced.segments and self._flush_in_flight is None and not self.needs_recovery_checkpoint
 
     @property
     def needs_recovery_checkpoint(self) -> bool:

@@ -58,6 +58,7 @@ class PartitionState(NamedTuple):
     leader_epoch: int
     cut_files: int = 0
     unsynced_directories: tuple[PurePath, ...] = ()
+    is_end_synced: bool = True
 
 
 class PartitionReads:

@@ -8,7 +8,8 @@ The steps are the same after a clean shutdown and after a crash (after a clean s
 3. *Past the recovery point* every batch is verified. The log is truncated at the first incomplete or damaged batch. If
    valid batches follow the truncation point, this is probably corruption in the middle of the log, not a torn write at
    its end. The removed bytes are then saved in ``.cut`` files, and appends go to a new segment after the highest offset
-   seen, so that no offset is used twice.
+   seen, so that no offset is used twice. A segment that others follow ends where the next one begins: bytes after that
+   are of a write that was taken back.
 4. *Rewrite.* The records past the recovery point are written again, in place, and synced, before the high watermark
    moves past them. After a crash of the process the page cache may have data that the disk lacks. After a failed sync
    the kernel may treat these pages as clean: a sync alone would then write nothing.
@@ -31,6 +32,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import PurePath
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -59,15 +61,16 @@ from mainstem.log.partition.checkpoints import (
     encode_partition_metadata,
 )
 from mainstem.log.partition.config import LogConfig
-from mainstem.log.partition.leader_epochs import EpochEntry, LeaderEpochs
+from mainstem.log.partition.leader_epochs import LeaderEpochs
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.partition.partition_reads import PartitionState
 from mainstem.log.partition.producer_snapshot import read_newest_snapshot
 from mainstem.log.partition.producer_state import ProducerState
 from mainstem.log.recovery.local_start import open_at, producers_without_snapshot, write_base_snapshot
+from mainstem.log.recovery.rebuilt_epochs import rebuild_epochs
 from mainstem.log.recovery.remote_bases import lost_bases, remote_bases
 from mainstem.log.recovery.truncated_tail import keep_tail, keep_whole, proven_end_after
-from mainstem.log.segments.batch_scan import walk_verified
+from mainstem.log.segments.batch_scan import Start, walk_verified
 from mainstem.log.segments.index_checksums import IndexChecksums
 from mainstem.log.segments.log_segments import link
 from mainstem.log.segments.segment import BatchPlace, Segment, SegmentContext
@@ -167,6 +170,8 @@ class _Recovery:
             known = (self._segments[0], self._name, self._topic_id)
             self._open_at_local_start = open_at(self._disk, self._stored, *known)
         trusted = self._first_suspect()
+        if trusted > 0 and not self._last_known.was_clean:
+            self._settle_end(trusted - 1)
         kept_end, log_end = self._recover_from(trusted)
         self._report_doubtful()
         segments = [*self._stored, *self._segments]
@@ -181,6 +186,7 @@ class _Recovery:
             max(epochs.latest, 0),
             cut_files=self._cut_files,
             unsynced_directories=() if self._names_are_durable else (self._directory, self._directory.parent),
+            is_end_synced=self._last_known.was_clean,
         )
 
     # Step 1
@@ -270,15 +276,14 @@ class _Recovery:
             if is_damaged:
                 self._keep_damaged(segment, indexes)
             else:
-                problem = self._walk_suspect(segment, indexes) or self._gap_before(slot + 1, indexes)
+                problem = self._walk_suspect(slot, indexes) or self._gap_before(slot + 1, indexes)
                 if problem is not None:
                     return indexes.end_offset, self._cut(slot, indexes, trusted_end, problem)
             self._restore_transactions(indexes)
             self._rewrite(segment, trusted_end, segment.size_bytes)
             if slot + 1 == len(self._segments):
                 break
-            segment.adopt_indexes(indexes)
-            self._write_seal(segment, indexes.end_offset, last=True)
+            self._close(slot, indexes, is_damaged=is_damaged)
             slot, is_damaged = slot + 1, False
             self._maybe_write_snapshot(self._segments[slot])
             indexes = self._new_indexes(self._segments[slot].base_offset)
@@ -386,21 +391,53 @@ class _Recovery:
             self._recovery_point,
         )
 
-    def _walk_suspect(self, segment: Segment, indexes: SegmentIndexes) -> str | None:
-        """Prove and index the batches past the recovery point. Returns the error of the first that is not whole."""
+    def _walk_suspect(self, slot: int, indexes: SegmentIndexes) -> str | None:
+        """Prove and index the batches past the recovery point. Returns the error of the first that is not whole.
+
+        Where the segment reaches the next one's beginning, it ends, whatever bytes follow: they are of a write that
+        failed and was taken back, even if they are whole batches. They are truncated before a later segment is synced,
+        also if the file does not show them now: a power cut could bring them back in front of that segment's records.
+        """
+        segment, later = self._segments[slot], self._segments[slot + 1 : slot + 2]
+        next_offset = later[0].base_offset if later and later[0].size_bytes else None
+        problem = None
         try:
             for file_position, header in walk_verified(segment.file(), indexes.end, segment.size_bytes):
+                if indexes.end_offset == next_offset:
+                    break
                 self._take(BatchPlace(file_position, header, segment.marker_at(file_position, header)), indexes)
                 segment.mark_proven(file_position, indexes.log_bytes)
         except CorruptBatchError as error:
-            return str(error)
-        return None
+            problem = str(error)
+        if indexes.end_offset == next_offset:
+            self._truncate(segment, indexes.log_bytes)
+            return None
+        return problem
 
     def _gap_before(self, slot: int, indexes: SegmentIndexes) -> str | None:
         """Past the recovery point no offset is missing between segments, unless its batch was lost."""
         if slot < len(self._segments) and self._segments[slot].base_offset != indexes.end_offset:
             return f"offsets from {indexes.end_offset} to {self._segments[slot].base_offset} are missing"
         return None
+
+    def _settle_end(self, slot: int) -> None:
+        """The same for a segment that ends at the recovery point, where the next one begins: all else is trusted."""
+        segment, end_offset = self._segments[slot], self._segments[slot + 1].base_offset
+        if end_offset != self._recovery_point:
+            return
+        end = segment.read_indexes().offsets.lookup(end_offset - 1)
+        with suppress(CorruptBatchError):
+            for file_position, header in walk_verified(segment.file(), end, segment.size_bytes):
+                if header.base_offset >= end_offset:
+                    break
+                end = Start(file_position + header.size_bytes, header.next_offset)
+        self._truncate(segment, end.file_position if end.offset_min == end_offset else segment.size_bytes)
+
+    def _close(self, slot: int, indexes: SegmentIndexes, *, is_damaged: bool) -> None:
+        """Finish a segment that others follow. One that lost records says so in its seal, as the last one does."""
+        segment, next_offset = self._segments[slot], self._segments[slot + 1].base_offset
+        segment.adopt_indexes(indexes, lost_until=next_offset if is_damaged else 0)
+        self._write_seal(segment, next_offset, last=True, sync=is_damaged)
 
     def _cut(self, slot: int, indexes: SegmentIndexes, trusted_end: int, problem: str) -> int:
         """Cut the log at the end of ``indexes``, in the segment at ``slot``; the offset at which it goes on.
@@ -428,7 +465,7 @@ class _Recovery:
             self._cut_from = indexes.end_offset
             self._resume_in_new_segment(segment, indexes, later, resume, keep=proven_end is not None)
         else:
-            self._truncate(segment, indexes)
+            self._truncate(segment, indexes.log_bytes)
             for each in later:
                 each.remove()
             segment.activate(indexes)
@@ -448,7 +485,7 @@ class _Recovery:
         if keep and indexes.log_bytes < segment.size_bytes:
             keep_tail(self._disk, segment, indexes.log_bytes)
             self._cut_files += 1
-        self._truncate(segment, indexes)
+        self._truncate(segment, indexes.log_bytes)
         for each in later:
             if each is usable:
                 continue
@@ -472,9 +509,9 @@ class _Recovery:
         if found:
             self._disk.sync_directory(self._directory)
 
-    def _truncate(self, segment: Segment, indexes: SegmentIndexes) -> None:
-        segment.resize(indexes)
-        segment.file().truncate(indexes.log_bytes)
+    def _truncate(self, segment: Segment, size_bytes: int) -> None:
+        segment.resize(size_bytes)
+        segment.file().truncate(size_bytes)
         segment.file().sync()
 
     def _resume_after(self, segment: Segment, indexes: SegmentIndexes) -> int:
@@ -544,26 +581,16 @@ class _Recovery:
     # Step 5
 
     def _rebuild_leader_epochs(self, kept_end: int, log_start: int) -> LeaderEpochs:
-        """The epochs from their file, and from the batches where it does not reach from the first batch to the last.
+        """The epochs of what is kept, and their file with them.
 
-        A batch's epoch lies outside its checksum: one with which no node can have led is ignored. Where the log is cut
-        and goes on later, an epoch without batches begins: the epochs before it end there, and who knows records of
-        the offsets in between, as the key index does, forgets them.
+        Where the log is cut and goes on later, an epoch without batches begins: the epochs before it end there, and who
+        knows records of the offsets in between, as the key index does, forgets them.
         """
         epoch_max = self._last_known.leader_epoch_max
         path = self._directory / LEADER_EPOCH_CHECKPOINT
         entries = decode_leader_epochs(read_file(self._disk, path))
-        epochs = LeaderEpochs(entries or ())
-        epochs.truncate_end(kept_end)
-        last = next((segment for segment in reversed(self._segments) if segment.size_bytes), None)
-        last_epoch = last.last_leader_epoch() if last is not None else epochs.latest
-        is_behind = epochs.latest < last_epoch <= epoch_max
-        is_wrong = entries is None or epochs.latest > epoch_max or self._lacks_first_epoch(epochs, log_start)
-        if is_wrong or is_behind:
-            epochs = self._epochs_of_stored(entries or (), epoch_max) if is_wrong else epochs
-            for segment in self._segments:
-                for epoch, start_offset in segment.leader_epochs(epoch_max):
-                    epochs.assign(epoch, start_offset)
+        local_start = self._segments[0].base_offset if self._stored else 0
+        epochs = rebuild_epochs(entries, self._segments, (log_start, local_start, kept_end), epoch_max)
         if self._cut_from is not None:
             epochs.assign((epochs.latest if epoch_max == _EPOCH_MAX else epoch_max) + 1, self._cut_from)
         if epochs.entries != tuple(entries or ()):
@@ -571,20 +598,3 @@ class _Recovery:
             replace_file(self._disk, path, encode_leader_epochs(epochs.entries), sync=sync)
         epochs.truncate_start(log_start)
         return epochs
-
-    def _epochs_of_stored(self, entries: Sequence[EpochEntry], epoch_max: int) -> LeaderEpochs:
-        """The epochs of the part that is not local: from the file alone."""
-        local_start = self._segments[0].base_offset if self._stored else 0
-        return LeaderEpochs(entry for entry in entries if entry.start_offset < local_start and entry.epoch <= epoch_max)
-
-    def _lacks_first_epoch(self, epochs: LeaderEpochs, log_start: int) -> bool:
-        """Whether the file has forgotten an epoch that the log holds again.
-
-        It forgets with a delete-records, and the log start is durable a little later: a kill in between restores it.
-        """
-        if not epochs.entries or epochs.entries[0].start_offset <= log_start:
-            return False
-        start = max(log_start, self._segments[0].base_offset)
-        places = (place for segment in self._segments for place in segment.walk_from(start))
-        first = next(places, None)
-        return first is not None and first.header.leader_epoch < epochs.entries[0].epoch

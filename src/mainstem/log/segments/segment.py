@@ -345,10 +345,10 @@ class Segment:
         self._is_damaged = indexes.log_bytes != self.size_bytes or self._lost_until > 0
         self._context.loaded_indexes.use(self._index_holder)
 
-    def resize(self, indexes: SegmentIndexes) -> None:
-        """Recovery cuts the file off where ``indexes`` end."""
-        self._size_bytes = indexes.log_bytes
-        self._proven.cut(indexes.log_bytes)
+    def resize(self, size_bytes: int) -> None:
+        """Recovery cuts the file off there."""
+        self._size_bytes = size_bytes
+        self._proven.cut(size_bytes)
         self._after_damage.clear()
 
     def append(

@@ -61,13 +61,12 @@ from mainstem.log.partition.checkpoints import (
     encode_partition_metadata,
 )
 from mainstem.log.partition.config import LogConfig
-from mainstem.log.partition.leader_epochs import LeaderEpochs
+from mainstem.log.partition.leader_epochs import LeaderEpochs, rebuild_epochs
 from mainstem.log.partition.partition_log import PartitionLog
 from mainstem.log.partition.partition_reads import PartitionState
 from mainstem.log.partition.producer_snapshot import read_newest_snapshot
 from mainstem.log.partition.producer_state import ProducerState
 from mainstem.log.recovery.local_start import open_at, producers_without_snapshot, write_base_snapshot
-from mainstem.log.recovery.rebuilt_epochs import rebuild_epochs
 from mainstem.log.recovery.remote_bases import lost_bases, remote_bases
 from mainstem.log.recovery.truncated_tail import keep_tail, keep_whole, proven_end_after
 from mainstem.log.segments.batch_scan import Start, walk_verified

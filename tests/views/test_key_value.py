@@ -1,18 +1,22 @@
 from __future__ import annotations
 
+import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mainstem.errors import StorageError
+from mainstem.model import Position
 from mainstem.pipelines.kinds import KeyValue
 from mainstem.views.requests import GetQuery, RangeQuery
+from mainstem.views.stores.key_value import key_value
 from mainstem.views.stores.key_value.key_value import KeyValueStore
 from mainstem.views.stores.sql.query_bounds import AnswerSize
 from mainstem.views.stores.store import StoreDefinition
 from mainstem.views.verification.verify import differences
-from tests.views.support import apply, flight
+from tests.views.support import TOPIC, KeyAndValue, apply, apply_in_batches, flight, history, tombstone
 from tests.views.tampering import rocksdb
 
 KEYS = ["", "a", "a/1", "a/2", "b", "ba", "é", "日本", "￿", "😀"]
@@ -152,3 +156,105 @@ def test_what_somebody_wrote_that_no_view_writes_is_named(tmp_path: Path, key: b
     assert [row["_key"] for row in actual.query(RangeQuery()).rows] == ["a", difference.key, "c"]
     for each in (expected, actual):
         each.close()
+
+
+# ---- many changes are one file
+
+
+@pytest.fixture
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five changes are many."""
+    monkeypatch.setattr(key_value, "_MANY_CHANGES", 5)
+
+
+def table_files(directory: Path) -> int:
+    return len(list(directory.glob("[0-9]*.sst")))
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.usefixtures("few_are_many")
+def test_files_and_batches_give_what_batches_alone_give(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    records = history(seed, 1_000)
+    sizes = [chance.choice([1, 2, 30, 40]) for _ in range(25)]
+    store = open_store(tmp_path / "store")
+    first = 0
+    for size in sizes:
+        apply(store, records[first : first + size], first)
+        first += size
+        if chance.random() < 0.3:
+            store.close()
+            store = open_store(tmp_path / "store")
+        with store.snapshot() as snapshot:
+            assert snapshot.intact(), "the account knows the number of each write"
+    store.close()
+    assert table_files(tmp_path / "store") > 0
+    whole, store = open_store(tmp_path / "whole"), open_store(tmp_path / "store")
+    apply_in_batches(whole, records[:first], [1] * len(records[:first]))
+    assert (store.digest(), store.position) == (whole.digest(), whole.position)
+    with store.snapshot() as snapshot:
+        assert snapshot.intact()
+    for each in (store, whole):
+        each.close()
+
+
+def many(first: int) -> list[KeyAndValue]:
+    return [flight(f"{n:05}", "A", "B", first + n) for n in range(6_000)]
+
+
+def test_many_changes_are_a_file_at_once(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    apply(store, many(0))
+    assert table_files(tmp_path) == 1
+    apply(store, [*many(1), tombstone("00007"), flight("00008", "C", "D"), flight("00008", "E", "F")], 6_000)
+    assert table_files(tmp_path) == 2
+    assert not (tmp_path / "changes.sst").exists()
+    assert store.query(GetQuery("00007")).rows == []
+    assert store.query(GetQuery("00008")).rows[0]["origin"] == "E"
+    assert store.count() == 5_999
+    store.close()
+
+
+def test_a_change_behind_the_account_is_seen_after_a_file(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    apply(store, many(0))
+    apply(store, many(1), 6_000)
+    store.close()
+    with rocksdb(tmp_path) as db:
+        db[b"r00001"] = db[b"r00001"]
+    store = open_store(tmp_path)
+    apply(store, many(2), 12_000)
+    store.close()
+    store = open_store(tmp_path)
+    with store.snapshot() as snapshot:
+        assert snapshot.intact() is False
+    store.close()
+
+
+def test_a_file_that_rocksdb_has_taken_over_is_not_written_again(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    apply(store, many(0))
+    digest = store.digest()
+    store.close()
+    [file] = tmp_path.glob("[0-9]*.sst")
+    os.link(file, tmp_path / "changes.sst")  # what a kill in the middle of taking over leaves
+    size = file.stat().st_size
+    store = open_store(tmp_path)
+    assert store.digest() == digest
+    apply(store, [flight(f"z{n}", "A", "B") for n in range(6_000)], 6_000)
+    assert file.stat().st_size == size
+    assert (store.count(), store.query(GetQuery("00001")).rows[0]["miles"]) == (12_000, 1)
+    store.close()
+
+
+def test_a_file_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    apply(store, many(0))
+    (tmp_path / "changes.sst").mkdir()
+    with pytest.raises(StorageError, match="cannot be written"):
+        apply(store, many(1), 6_000)
+    assert (store.position, store.query(GetQuery("00001")).rows[0]["miles"]) == (Position.of(TOPIC, 0, 6_000), 1)
+    (tmp_path / "changes.sst").rmdir()
+    apply(store, many(1), 6_000)
+    assert store.query(GetQuery("00001")).rows[0]["miles"] == 2
+    store.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 from mainstem.client.log import Log
 from mainstem.views.host.host import ViewHost
 from mainstem.views.read_options import ReadOptions
-from tests.views import killed_host, killed_lake
+from tests.views import killed_host, killed_key_value, killed_lake
 from tests.views.forked import forked
 from tests.views.hosting import EVERY_KIND, REQUESTS, Setting
 from tests.views.killed_lake import STEP, open_lake, record
@@ -79,5 +79,29 @@ def test_a_lake_that_applies_and_compacts_is_whole_after_every_kill(tmp_path: Pa
         retired = json.loads((directory / "retired.json").read_text()) if (directory / "retired.json").exists() else {}
         present = {path.name for path in (directory / "table" / "data").iterdir()}
         assert present - retired.keys() <= {file.path.name for file in store.statistics().files}
+        for opened in (store, whole):
+            opened.close()
+
+
+def kill_key_value(directory: Path, after_steps: int, after_s: float) -> int:
+    """Let a key-value store apply, and kill it in the middle of the next steps; the position it has shown."""
+    with forked(killed_key_value.main, str(directory)) as process:
+        shown = [int(process.stdout.readline()) for _ in range(after_steps)]
+        threading.Timer(after_s, process.kill).start()
+        assert process.wait(60) == -signal.SIGKILL
+    return shown[-1]
+
+
+def test_a_key_value_store_that_catches_up_is_whole_after_every_kill(tmp_path: Path) -> None:
+    directory = tmp_path / "store"
+    for after_steps, after_s in ((1, 0.0), (2, 0.013), (1, 0.021), (3, 0.034), (5, 0.055)):
+        shown = kill_key_value(directory, after_steps, after_s)
+        store, whole = killed_key_value.open_store(directory), killed_key_value.open_store(tmp_path / f"{shown}")
+        reached = sum(store.position.values())
+        assert reached >= shown
+        apply(whole, [killed_key_value.record(number) for number in range(reached)])
+        with store.snapshot() as snapshot:
+            assert snapshot.intact()
+        assert store.digest() == whole.digest()
         for opened in (store, whole):
             opened.close()

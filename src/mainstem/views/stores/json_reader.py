@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from mainstem.record.native.native_json import GOOD
 from mainstem.schema.arrow import value_type
 from mainstem.schema.json_columns import NO_VALUE, JsonColumns, JsonField, compact_texts, decode, reason
-from mainstem.views.stores.store import KEY_ERROR, VALUE_ERROR, Poison
+from mainstem.views.stores.store import KEY_ERROR, VALUE_ERROR, Poison, ReadRecords
 
 READING_VERSION: Final = 2
 KEY_BYTES_MAX: Final = 60_000
@@ -45,19 +45,6 @@ class JsonColumn:
     nullable: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ReadRecords:
-    """The records that are well, in their order, and the others.
-
-    Columns: ``key`` (string, where it is read), ``tombstone`` (bool), ``text`` (string: the JSON text without spaces,
-    where asked for), ``row`` (a struct of the columns asked for, in their order), and the batch's own columns that were
-    to be kept.
-    """
-
-    table: pa.Table
-    poisons: list[Poison]
-
-
 class JsonReader:
     """Reads ``columns`` of every value, and the whole text if ``text``; keeps the batch's columns named ``keep``.
 
@@ -74,7 +61,12 @@ class JsonReader:
         self._keyed = keyed
 
     def read(self, arrow_batch: pa.RecordBatch) -> ReadRecords:
-        """Read a batch with the columns key, value, partition and offset."""
+        """Read a batch with the columns key, value, partition and offset: the records that are well, in their order.
+
+        Columns: ``key`` (string, where it is read), ``tombstone`` (bool), ``text`` (string: the JSON text without
+        spaces, where asked for), ``row`` (a struct of the columns asked for, in their order), and the batch's own
+        columns that were to be kept.
+        """
         values = arrow_batch.column("value")
         decoded = decode(values, self._fields)
         errors = self._errors(decoded, values) | _errors_in(arrow_batch, VALUE_ERROR)

@@ -9,8 +9,11 @@ them. Its invariants, which one contract suite proves for every kind:
    into batches, and not on how often it was restarted. So a replay up to the same position gives the same digest.
 3. *One position a query.* A ``Snapshot`` sees the data and the position of one and the same ``apply``.
 
-Concurrency: ``apply`` belongs to one thread, the applier; ``snapshot`` and ``query`` are safe from any thread, beside
-it.
+``apply`` has two halves, so that the next records can be read while the ones before are written: ``read`` depends on
+the records alone and changes nothing, ``write`` is the transaction.
+
+Concurrency: ``apply`` and ``write`` belong to one thread, the applier; ``read`` to one thread at a time, which may be
+another; ``snapshot`` and ``query`` are safe from any thread, beside them.
 """
 
 from __future__ import annotations
@@ -211,6 +214,14 @@ class Poison:
     error: str
 
 
+@dataclass(frozen=True, slots=True)
+class ReadRecords:
+    """Records as a store writes them, and those that it cannot apply. ``table``: the columns are the store's own."""
+
+    table: pa.Table
+    poisons: list[Poison]
+
+
 class StoreUnavailableError(UnavailableError):
     """The server that holds a store cannot be reached, or does not take a write now: the applier waits and repeats."""
 
@@ -335,13 +346,21 @@ class ViewStore(ABC):
         """The store for users' questions; of a kind whose questions may end a process, in a process of its own."""
         return cls(path, definition)
 
-    @abstractmethod
     def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
         """Apply records (the definition's ``reads``, in the log's order), and move to ``bookmark``, in one transaction.
 
         Records that cannot be applied are handed to ``dead_letters`` before anything is committed, and the store adds
         their number to the bookmark's; when it raises, nothing was applied. Raises StorageError.
         """
+        self.write(self.read(arrow_batch), bookmark, dead_letters)
+
+    @abstractmethod
+    def read(self, arrow_batch: pa.RecordBatch) -> ReadRecords:
+        """The first half of ``apply``: read the records, by themselves alone. From any thread, one at a time."""
+
+    @abstractmethod
+    def write(self, read: ReadRecords, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
+        """The second half of ``apply``: write what ``read`` has made, in one transaction."""
 
     is_volatile: ClassVar[bool] = False
     """True if a kill of the process can lose changes that were applied and shown to readers. After it is opened, such a

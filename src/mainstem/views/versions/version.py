@@ -19,6 +19,7 @@ from mainstem.errors import DamagedRecordsError, LogUnavailableError, Unavailabl
 from mainstem.model import Position
 from mainstem.tracing.spans import links_to, processing_many
 from mainstem.views.feed.feed import Feed, FeedStep
+from mainstem.views.feed.read_ahead import ReadAhead, ReadStep
 from mainstem.views.past.historical_stores import HistoricalStores
 from mainstem.views.status import PastMoment, ViewPast
 from mainstem.views.stores.store import Poison, StoreDefinition, StoreUnavailableError, ViewStore
@@ -69,8 +70,9 @@ class Version:
         """Where its records came from."""
         self._store = store
         self._feed = feed
+        self._steps = ReadAhead(feed, store.read)
         self._send = send
-        self._pending: FeedStep | None = None
+        self._pending: ReadStep | None = None
         self._readers = 0
         self._is_closed = False
         self._idle = threading.Condition()
@@ -99,7 +101,7 @@ class Version:
     def lag(self) -> int:
         """The number of offsets between the store and the log's end, as last known."""
         pending = self._pending
-        return self._feed.lag + self._feed.kept_offsets + (0 if pending is None else pending.offsets)
+        return self._steps.lag + (0 if pending is None else pending.step.offsets)
 
     @property
     def location(self) -> str | None:
@@ -137,10 +139,10 @@ class Version:
         Before that the store may do some of what it has put off.
         """
         self._store.settle()
-        step = self._pending or self._feed.step(max_wait_ms)
-        if step is None:
+        self._pending = pending = self._pending or self._steps.next(max_wait_ms)
+        if pending is None:
             return False
-        self._pending = step
+        step = pending.step
         if self.before_first is not None and (step.arrow_batch.num_rows or step.damaged):
             self.before_first()
             self.before_first = None
@@ -149,10 +151,10 @@ class Version:
         started_s = time.perf_counter()
         try:
             with self._traced(step):
-                self._store.apply(step.arrow_batch, step.bookmark, lambda poisons: self._send(self, poisons))
+                self._store.write(pending.read, step.bookmark, lambda poisons: self._send(self, poisons))
         except StoreUnavailableError:
             with suppress(LogUnavailableError):  # then the lag stays as last heard of
-                self._feed.look_at_end()
+                self._steps.look_at_end()
             raise
         self._pending = None
         self.records += step.arrow_batch.num_rows
@@ -218,7 +220,7 @@ class Version:
         with self._idle:
             self._idle.wait_for(lambda: self._readers == 0)
         self.past.close()
-        self._feed.close()
+        self._steps.close()
         (close_store or self._store.close)()
 
 

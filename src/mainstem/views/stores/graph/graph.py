@@ -43,6 +43,7 @@ from mainstem.views.stores.store import (
     Bucket,
     DeadLetters,
     Digest,
+    ReadRecords,
     Row,
     Snapshot,
     StoreDefinition,
@@ -94,15 +95,18 @@ class GraphStore(ViewStore):
         self._made_edges = 0
         self._idle_readers: list[_Reader] = []
 
-    def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
+    def read(self, arrow_batch: pa.RecordBatch) -> ReadRecords:
         read = self._reader.read(arrow_batch)
+        table = last_of_each_key(read.table)
+        in_order = table.take(pc.sort_indices(table.column("key")))  # as SQLite likes it
+        return ReadRecords(in_order, read.poisons)
+
+    def write(self, read: ReadRecords, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
         if read.poisons:
             dead_letters(read.poisons)
         bookmark = bookmark.after(self._bookmark, read.poisons)
         try:
-            table = last_of_each_key(read.table)
-            in_order = table.take(pc.sort_indices(table.column("key")))  # as SQLite likes it
-            bookmark = self._write(in_order, bookmark)
+            bookmark = self._write(read.table, bookmark)
         except sqlite3.Error as error:
             raise StorageError(f"the graph store cannot be written: {error}") from error
         self._bookmark = bookmark

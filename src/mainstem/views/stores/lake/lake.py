@@ -39,7 +39,7 @@ from mainstem.views.stores.json_reader import JsonReader
 from mainstem.views.stores.lake.lake_process import IsolatedLake
 from mainstem.views.stores.lake.lake_queries import GatheredRows, LakeDatabase, LakeFileList, LakeTableDefinition
 from mainstem.views.stores.sql.sql_types import SqlColumns, duckdb_type, identifier
-from mainstem.views.stores.store import Answer, Bookmark, DeadLetters, Snapshot, StoreDefinition, ViewStore
+from mainstem.views.stores.store import Answer, Bookmark, DeadLetters, ReadRecords, Snapshot, StoreDefinition, ViewStore
 
 _SWEEP_S: Final = 300.0
 
@@ -101,12 +101,15 @@ class LakeStore(ViewStore):
         """A store whose SQL runs in a process of its own."""
         return cls(path, definition, is_isolated=True)
 
-    def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
+    def read(self, arrow_batch: pa.RecordBatch) -> ReadRecords:
+        return ReadRecords(self._rows(arrow_batch), [])
+
+    def write(self, read: ReadRecords, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
         if self._state.gathered.size_bytes >= self._limits.commit_bytes:
             self.commit()
         state = self._state
-        new = _rows_after(arrow_batch, state.bookmark)
-        gathered = state.gathered.and_then(self._rows(new)) if len(new) else state.gathered
+        new = _rows_after(read.table, state.bookmark)
+        gathered = state.gathered.and_then(new) if len(new) else state.gathered
         if self._gathered_since_s is None:
             self._gathered_since_s = time.monotonic()
         self._state = replace(state, gathered=gathered, bookmark=bookmark.after(state.bookmark, ()))
@@ -213,13 +216,13 @@ def _selection(columns: SqlColumns) -> str:
     return ", ".join([*RECORD.names, *typed])
 
 
-def _rows_after(arrow_batch: pa.RecordBatch, bookmark: Bookmark) -> pa.RecordBatch:
-    """The records that the bookmark does not have yet."""
-    if not len(arrow_batch) or not bookmark.position:
-        return arrow_batch
-    partition, offset = arrow_batch.column("partition"), arrow_batch.column("offset")
+def _rows_after(rows: pa.Table, bookmark: Bookmark) -> pa.Table:
+    """The rows of records that the bookmark does not have yet."""
+    if not len(rows) or not bookmark.position:
+        return rows
+    partition, offset = rows.column("_partition"), rows.column("_offset")
     known = None
     for tp, next_offset in bookmark.position.items():
         of_partition = pc.and_(pc.equal(partition, tp.partition), pc.less(offset, next_offset))
         known = of_partition if known is None else pc.or_(known, of_partition)
-    return arrow_batch.filter(pc.invert(known)) if pc.any(known).as_py() else arrow_batch
+    return rows.filter(pc.invert(known)) if pc.any(known).as_py() else rows

@@ -42,7 +42,16 @@ from mainstem.views.stores.json_reader import JsonColumn, JsonReader
 from mainstem.views.stores.metrics.figures import Figures, figures_of_groups
 from mainstem.views.stores.metrics.metrics_answers import TOMBSTONES, entries_of, rows_of
 from mainstem.views.stores.metrics.prometheus import page
-from mainstem.views.stores.store import Bookmark, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
+from mainstem.views.stores.store import (
+    Bookmark,
+    DeadLetters,
+    Digest,
+    ReadRecords,
+    Row,
+    Snapshot,
+    StoreDefinition,
+    ViewStore,
+)
 
 OTHER = "__other__"
 _FILE = "metrics.json"
@@ -85,8 +94,10 @@ class MetricsStore(ViewStore):
         self._state = self._written = _read(self._file)
         self._write_next_s = self._clock.monotonic_s() + _WRITE_EVERY_S
 
-    def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
-        read = self._reader.read(arrow_batch)
+    def read(self, arrow_batch: pa.RecordBatch) -> ReadRecords:
+        return self._reader.read(arrow_batch)
+
+    def write(self, read: ReadRecords, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
         if read.poisons:
             dead_letters(read.poisons)
         alive = read.table.filter(pc.invert(read.table.column("tombstone")))

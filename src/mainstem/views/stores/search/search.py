@@ -34,7 +34,17 @@ from mainstem.views.stores.hashing import digest_of
 from mainstem.views.stores.json_reader import JsonColumn, JsonReader, last_of_each_key
 from mainstem.views.stores.rows import KEY, plain, row_of
 from mainstem.views.stores.sql.query_bounds import AnswerSize, check_search
-from mainstem.views.stores.store import Bookmark, Bucket, DeadLetters, Digest, Row, Snapshot, StoreDefinition, ViewStore
+from mainstem.views.stores.store import (
+    Bookmark,
+    Bucket,
+    DeadLetters,
+    Digest,
+    ReadRecords,
+    Row,
+    Snapshot,
+    StoreDefinition,
+    ViewStore,
+)
 
 SCORE = "_score"
 _WHAT = "_what"
@@ -67,13 +77,16 @@ class SearchStore(ViewStore):
         with self.snapshot() as snapshot:
             self._bookmark = snapshot.bookmark
 
-    def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
+    def read(self, arrow_batch: pa.RecordBatch) -> ReadRecords:
         read = self._reader.read(arrow_batch)
+        return ReadRecords(last_of_each_key(read.table), read.poisons)
+
+    def write(self, read: ReadRecords, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
         if read.poisons:
             dead_letters(read.poisons)
         bookmark = bookmark.after(self._bookmark, read.poisons)
         try:
-            self._write(last_of_each_key(read.table), bookmark)
+            self._write(read.table, bookmark)
             self._index.reload()
         except (ValueError, OSError) as error:
             self._writer.rollback()

@@ -20,7 +20,7 @@ from mainstem.views.stores.json_reader import JsonReader, last_of_each_key
 from mainstem.views.stores.sql.sql_process import IsolatedTable
 from mainstem.views.stores.sql.sql_table import SqlTable, TableDefinition
 from mainstem.views.stores.sql.sql_types import SqlColumns, identifier
-from mainstem.views.stores.store import Answer, Bookmark, DeadLetters, Snapshot, StoreDefinition, ViewStore
+from mainstem.views.stores.store import Answer, Bookmark, DeadLetters, ReadRecords, Snapshot, StoreDefinition, ViewStore
 
 _FEW_ROWS = 8
 
@@ -43,12 +43,15 @@ class SqlStore(ViewStore):
         """A store whose table is in a process of its own."""
         return cls(path, definition, is_isolated=True)
 
-    def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
+    def read(self, arrow_batch: pa.RecordBatch) -> ReadRecords:
         read = self._reader.read(arrow_batch)
+        return ReadRecords(last_of_each_key(read.table), read.poisons)
+
+    def write(self, read: ReadRecords, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
+        table = read.table
         if read.poisons:
             dead_letters(read.poisons)
         bookmark = bookmark.after(self._table.bookmark, read.poisons)
-        table = last_of_each_key(read.table)
         rows = _rows(table) if len(table) <= _FEW_ROWS else None
         if rows is None:
             self._table.write(table, bookmark)

@@ -35,6 +35,7 @@ from mainstem.views.stores.store import (
     Bookmark,
     DeadLetters,
     Poison,
+    ReadRecords,
     Snapshot,
     StoreDefinition,
     ViewStore,
@@ -110,14 +111,16 @@ class TableStore(ViewStore):
             self._bookmark = bookmark
         self._serves = self._is_open = True
 
-    def apply(self, arrow_batch: pa.RecordBatch, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
+    def read(self, arrow_batch: pa.RecordBatch) -> ReadRecords:
+        return self._reader.read(arrow_batch)
+
+    def write(self, read: ReadRecords, bookmark: Bookmark, dead_letters: DeadLetters) -> None:
         self._open()
         session = self._live()
         if self._is_in_doubt and self._was_committed(session, bookmark):
             return
-        read = self._reader.read(arrow_batch)
         with self._committing(session) as cursor:
-            staged, refused = self._stage(cursor, read.rows)
+            staged, refused = self._stage(cursor, read.table)
             poisons = [*read.poisons, *refused]
             if poisons and self._sent != bookmark.to_text():
                 dead_letters(poisons)

@@ -15,7 +15,6 @@ import base64
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -25,7 +24,7 @@ from mainstem.schema.arrow import value_type
 from mainstem.schema.arrow_json import joint_key, lone_key
 from mainstem.schema.json_columns import JsonField, decode
 from mainstem.views.stores.json_reader import JsonReader, last_of_each_key
-from mainstem.views.stores.store import Poison
+from mainstem.views.stores.store import Poison, ReadRecords
 from mainstem.views.stores.table.table_columns import SinkColumn, SinkColumns
 
 DELETED: Final = "deleted"
@@ -35,18 +34,6 @@ _NO_NUMBER: Final = r"(?i)nan|inf"
 _STRING_OR_NO_NUMBER: Final = re.compile(r'"(?:[^"\\]|\\.)*"|-?(?:nan|inf(?:inity)?)', re.DOTALL | re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class TableRows:
-    """``rows``: a row for each record, in order. ``poisons``: the records that cannot be rows.
-
-    ``rows`` has ``deleted``, the table's columns by their numbers (``cell``), and key, value, partition and offset of
-    the record.
-    """
-
-    rows: pa.Table
-    poisons: list[Poison]
-
-
 class RowReader:
     """Reads records as rows of one table."""
 
@@ -54,8 +41,12 @@ class RowReader:
         self._columns = columns
         self._reader = JsonReader(columns.fields, text=not columns.has_schema, keep=_ORIGIN)
 
-    def read(self, arrow_batch: pa.RecordBatch) -> TableRows:
-        """The rows of a batch with the columns key, value, partition and offset."""
+    def read(self, arrow_batch: pa.RecordBatch) -> ReadRecords:
+        """A row for each record of a batch that can be one, in order; of the columns key, value, partition and offset.
+
+        A row has ``deleted``, the table's columns by their numbers (``cell``), and key, value, partition and offset of
+        the record.
+        """
         read = self._reader.read(arrow_batch)
         table = read.table.combine_chunks()
         cells = self._cells(table)
@@ -69,7 +60,7 @@ class RowReader:
             }
         )
         poisons = [*read.poisons, *(poison_of(made, index, error) for index, error in errors.items())]
-        return TableRows(made.take(_others(len(made), errors)) if errors else made, sorted(poisons, key=_place))
+        return ReadRecords(made.take(_others(len(made), errors)) if errors else made, sorted(poisons, key=_place))
 
     def read_key(self, key: str) -> list[Any] | None:
         """The values of the primary key in the row of a record's key; None where it is the key of no row."""

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from mainstem.errors import LogUnavailableError
+from mainstem.model import Position
 from mainstem.record.writer import NewRecord, build_batch
 from mainstem.views.feed.feed import Feed
 from mainstem.views.feed.read_ahead import AHEAD_OFFSETS, ReadAhead
@@ -84,6 +85,27 @@ def test_at_the_end_a_step_has_the_newest_records() -> None:
     assert found is not None
     assert found.read.table.column("offset").to_pylist() == [3, 4]
     steps.close()
+
+
+def test_a_replay_is_at_its_end_when_the_last_step_was_given() -> None:
+    read = Reader()
+    until = Position.of(TOPIC, 0, 2 * EACH)
+    with ReadAhead(Feed(cast(Any, long_log()), TOPIC, Bookmark(), until), read) as steps:
+        assert (first_of(steps), steps.is_at_end) == (0, False)
+        steps._ahead.result()  # type: ignore[union-attr]
+        assert not steps.is_at_end, "the second step was read and not given"
+        assert first_of(steps) == EACH
+        assert (steps.next(0), steps.is_at_end) == (None, True)
+    assert read.firsts == [0, EACH]
+
+
+def test_a_step_is_not_read_ahead_unasked() -> None:
+    read = Reader()
+    with ReadAhead(Feed(cast(Any, long_log()), TOPIC, Bookmark()), read, ahead_offsets=None) as steps:
+        for _ in range(BATCHES):
+            steps.next(0)
+    assert read.firsts == list(range(0, END, EACH))
+    assert set(read.threads) == {threading.current_thread()}
 
 
 def test_a_log_that_is_away_is_said_by_the_next_call_and_no_step_is_lost() -> None:

@@ -3,7 +3,7 @@
 A step of a view has two parts that use different things: fetching and reading records (the log, native code without the
 interpreter's lock), and writing them (the store). A view that has much to catch up does both at once: a thread reads
 the next step while the applier writes the one before. A view at the log's end reads when it is asked, so that a step
-has the newest records.
+has the newest records. Replays read ahead, too, up to the position where their feed ends.
 
 Invariant: ``next`` gives the steps in the feed's order, each once; what failed is tried again by the call after it. At
 most one step is read ahead, so a view that catches up holds two steps in memory.
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Final
 
 import pyarrow as pa
@@ -37,11 +38,18 @@ class ReadStep:
 
 
 class ReadAhead:
-    """Reads the steps of ``feed`` with ``read``."""
+    """Reads the steps of ``feed`` with ``read``. A context manager."""
 
-    def __init__(self, feed: Feed, read: Callable[[pa.RecordBatch], ReadRecords]) -> None:
+    def __init__(
+        self,
+        feed: Feed,
+        read: Callable[[pa.RecordBatch], ReadRecords],
+        ahead_offsets: int | None = AHEAD_OFFSETS,
+    ) -> None:
+        """``ahead_offsets``: how many offsets must follow for a step to be read ahead; None: never."""
         self._feed = feed
         self._read = read
+        self._ahead_offsets = ahead_offsets
         self._fetched: FeedStep | None = None
         self._worker: ThreadPoolExecutor | None = None
         self._ahead: Future[ReadStep | None] | None = None
@@ -52,11 +60,16 @@ class ReadAhead:
         """The number of offsets between the last step of ``next`` and the log's end, as last known."""
         return self._lag_before if self._ahead is not None else self._feed.lag + self._feed.kept_offsets
 
+    @property
+    def is_at_end(self) -> bool:
+        """Whether ``next`` has given all steps up to the feed's ``until``."""
+        return self._ahead is None and self._fetched is None and self._feed.is_at_end
+
     def next(self, max_wait_ms: int) -> ReadStep | None:
         """The next step, or None when nothing came in time. Raises as `Feed.step`."""
         ahead, self._ahead = self._ahead, None
         found = self._next(max_wait_ms) if ahead is None else ahead.result()
-        if found is not None and self._feed.lag >= AHEAD_OFFSETS:
+        if found is not None and self._ahead_offsets is not None and self._feed.lag >= self._ahead_offsets:
             self._worker = self._worker or ThreadPoolExecutor(1, "view-reads-ahead")
             self._lag_before = self._feed.lag
             self._ahead = self._worker.submit(self._next, 0)
@@ -72,10 +85,17 @@ class ReadAhead:
             self._lag_before += self._feed.lag - before
 
     def close(self) -> None:
-        """Disconnect the feed, and wait until no step is read any more. Idempotent."""
-        self._feed.close()
+        """Wait until no step is read any more: at once when the feed was closed before. Idempotent."""
         if self._worker is not None:
             self._worker.shutdown()
+
+    def __enter__(self) -> ReadAhead:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def _next(self, max_wait_ms: int) -> ReadStep | None:
         self._fetched = step = self._fetched or self._feed.step(max_wait_ms)

@@ -27,6 +27,7 @@ from mainstem.client.wire.cluster.cluster import EARLIEST, WireClient
 from mainstem.errors import HistoryRemovedError
 from mainstem.model import Position, TopicPartition
 from mainstem.views.feed.feed import Feed, LossPolicy
+from mainstem.views.feed.read_ahead import ReadAhead
 from mainstem.views.stores.store import Bookmark, StoreDefinition, ViewStore, no_dead_letters
 from mainstem.views.stores.store_kinds import open_store
 from mainstem.views.stores.store_snapshots import StoreSnapshots, copy_store
@@ -90,11 +91,12 @@ class PastBuilder:
             feed = Feed(client, self.topic, begin, position, columns=self.definition.reads, losses=losses).reading(
                 self.definition.values
             )
-            while not feed.is_at_end:
-                go_on(feed.bookmark.position)
-                step = feed.step(_WAIT_MS)
-                if step is not None:
-                    store.apply(step.arrow_batch, step.bookmark, no_dead_letters)
+            with ReadAhead(feed, store.read) as steps:
+                while not steps.is_at_end:
+                    go_on(store.position)
+                    found = steps.next(_WAIT_MS)
+                    if found is not None:
+                        store.write(found.read, found.step.bookmark, no_dead_letters)
             if position.covers(store.bookmark.exact_from) and (is_new or not feed.has_met_gap):
                 return store
         except BaseException:

@@ -31,6 +31,7 @@ from mainstem.errors import HistoryRemovedError, UnavailableError, ViewStoppedEr
 from mainstem.model import OnDamaged, Position
 from mainstem.pipelines.kinds import Kind
 from mainstem.views.feed.feed import FETCH_BYTES, Feed, LossPolicy
+from mainstem.views.feed.read_ahead import ReadAhead
 from mainstem.views.status import Difference, VerifyResult
 from mainstem.views.stores.store import (
     APPLY_COLUMNS,
@@ -86,14 +87,21 @@ class Replay:
         return beginning if any(beginning.values()) else None
 
     def into(self, store: ViewStore, go_on: Callable[[], None], choose: Choose | None = None) -> None:
-        """Apply everything, or what is chosen. ``go_on`` is called at each step, and may raise to end it."""
-        while not self._feed.is_at_end:
-            go_on()
-            step = self._feed.step(_WAIT_MS)
-            if step is not None:
-                chosen = step.arrow_batch if choose is None else choose(step.arrow_batch)
-                store.apply(chosen, step.bookmark, no_dead_letters)
-                self.records += step.arrow_batch.num_rows
+        """Apply everything, or what is chosen. ``go_on`` is called at each step, and may raise to end it.
+
+        What is chosen is for the background, and uses one thread.
+        """
+        if choose is None:
+            steps = ReadAhead(self._feed, store.read)
+        else:
+            steps = ReadAhead(self._feed, lambda arrow_batch: store.read(choose(arrow_batch)), ahead_offsets=None)
+        with steps:
+            while not steps.is_at_end:
+                go_on()
+                found = steps.next(_WAIT_MS)
+                if found is not None:
+                    store.write(found.read, found.step.bookmark, no_dead_letters)
+                    self.records += found.step.arrow_batch.num_rows
 
 
 def by_account(view: str, snapshot: Snapshot) -> VerifyResult | None:

@@ -220,6 +220,7 @@ class Version:
         with self._idle:
             self._idle.wait_for(lambda: self._readers == 0)
         self.past.close()
+        self._feed.close()
         self._steps.close()
         (close_store or self._store.close)()
 

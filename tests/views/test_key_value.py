@@ -215,6 +215,24 @@ def test_many_changes_are_a_file_at_once(tmp_path: Path) -> None:
     store.close()
 
 
+def test_many_changes_are_a_batch_while_many_files_are_to_be_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(tmp_path)
+    unmerged = []
+    monkeypatch.setattr(key_value, "_UNMERGED_FILES_MAX", 2)
+    for step in range(20):
+        apply(store, many(step), step * 6_000)
+        unmerged.append(store._unmerged_files())
+    assert max(unmerged) == 2
+    assert store.query(GetQuery("00001")).rows[0]["miles"] == 20
+    store.close()
+    store = open_store(tmp_path)
+    with store.snapshot() as snapshot:
+        assert snapshot.intact()
+    store.close()
+
+
 def test_a_change_behind_the_account_is_seen_after_a_file(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     apply(store, many(0))

@@ -4,7 +4,8 @@ Layout: one key space. ``r`` + the record's key → the JSON text (`views.stores
 bookmark. ``apply`` writes both at once. Few changes are one WriteBatch, through the write-ahead log and not synced: a
 process that is killed loses nothing, a machine that loses power loses whole batches from the end. RocksDB recovers to a
 point in time, never with a gap. Many changes, as a view has while it catches up, are one sorted file that RocksDB takes
-over, durably, after it has written what is only in memory: that takes half the time.
+over, durably, after it has written what is only in memory: that takes half the time. While RocksDB has many files to
+merge, changes go into batches again: a read looks into each file, and at 36 RocksDB takes no batch any more.
 
 The account: RocksDB numbers every write, and the bookmark holds the number of the last one of its own batch. A file has
 one number: the next one where the store has a bookmark, which the file replaces, and none in an empty store. A write by
@@ -64,6 +65,8 @@ _BLOCK_CACHE_BYTES = 64 << 20
 _OPEN_FILES_MAX = 256
 _TABLE_FILES = ".sst"  # a RocksDB checkpoint links them
 _MANY_CHANGES = 5_000
+_UNMERGED_FILES_MAX = 16
+_UNMERGED_FILES = "rocksdb.num-files-at-level0"
 _CHANGES_FILE = "changes.sst"
 
 
@@ -95,12 +98,16 @@ class KeyValueStore(ViewStore):
         if changes.poisons:
             dead_letters(changes.poisons)
         bookmark = bookmark.after(self._bookmark, changes.poisons)
-        write = self._write_many if len(changes.texts) >= _MANY_CHANGES else self._write_few
+        is_many = len(changes.texts) >= _MANY_CHANGES and self._unmerged_files() < _UNMERGED_FILES_MAX
+        write = self._write_many if is_many else self._write_few
         try:
             self._bookmark = write(changes.texts, bookmark)
         except Exception as error:  # rocksdict raises bare Exception
             raise StorageError(f"the key-value store cannot be written: {error}") from error
         self._has_bookmark = True
+
+    def _unmerged_files(self) -> int:
+        return int(self._db.property_value(_UNMERGED_FILES) or 0)
 
     def _write_few(self, texts: KeysWithTexts, bookmark: Bookmark) -> Bookmark:
         """Write changes and bookmark in one batch; the bookmark as written."""

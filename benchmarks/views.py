@@ -257,7 +257,7 @@ def _say(line: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.views", description="Views beside a loop by hand.")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds that count, after one that warms up")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds that count, after one that warms up")
     parser.add_argument("--records", type=int, default=200_000, help="records to apply; a fifth of them for search")
     parser.add_argument("--reads", type=int, default=300, help="reads of one's own writes, of each kind")
     parser.add_argument("--only", default=",".join(_PARTS), help=f"of {', '.join(_PARTS)}, separated by commas")

@@ -35,13 +35,17 @@ def over_restarts(
     async def main() -> None:
         for live in lives:
             failure: AssertionError | None = None
+            has_begun = False
             try:
                 async with running(DATA, settings, disk=disk) as client:
+                    has_begun = True
                     try:
                         await live(client)
                     except AssertionError as error:
                         failure = error
             except (StorageError, PowerCutError):
+                if not has_begun:
+                    raise  # a start that fails is no end of a life
                 if disk.is_off:
                     disk.power_cut()
                 else:

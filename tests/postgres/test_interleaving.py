@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -189,15 +190,15 @@ def test_a_window_opens_between_two_transactions(shop: Shop, monkeypatch: pytest
     assert not any(opened)
 
 
-@pytest.fixture
-def commits_that_wait(postgres_cluster: PostgresCluster) -> Iterator[None]:
-    """Commits are in the stream and not visible, until the fixture ends: they wait for a standby that never comes."""
-    postgres_cluster.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
-    postgres_cluster.execute("SELECT pg_reload_conf()")
+@contextmanager
+def _commits_wait(cluster: PostgresCluster) -> Iterator[None]:
+    """Commits are in the stream and not visible, until the block ends: they wait for a standby that never comes."""
+    cluster.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+    cluster.execute("SELECT pg_reload_conf()")
     try:
         yield
     finally:
-        _end_of_waiting(postgres_cluster)
+        _end_of_waiting(cluster)
 
 
 def _end_of_waiting(cluster: PostgresCluster) -> None:
@@ -256,18 +257,46 @@ def test_a_commit_that_is_not_visible_when_the_capture_starts_again(
     settings = shop.settings("orders", "others")
     assert settings is not None
     quietly(shop, "CREATE TABLE others (id int PRIMARY KEY, state text)", "INSERT INTO others VALUES (1, 'new')")
-    postgres_cluster.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
-    postgres_cluster.execute("SELECT pg_reload_conf()")
     ender = threading.Timer(3, _end_of_waiting, (postgres_cluster,))
     try:
-        waiting = _waiting_commit(shop, "UPDATE others SET state = 'paid'", "UPDATE others SET state = 'new'")
-        with shop.capture("orders", "others") as capture:
-            eventually(lambda: capture.error is not None or capture.ready.is_set(), "the capture streams")
-            ender.start()  # the snapshot is taken meanwhile
-            eventually(lambda: capture.error is not None or capture.covers(1), "the snapshot is done", 30)
-            waiting.join(20)
-            capture.caught_up(shop.database)
+        with _commits_wait(postgres_cluster):
+            waiting = _waiting_commit(shop, "UPDATE others SET state = 'paid'", "UPDATE others SET state = 'new'")
+            with shop.capture("orders", "others") as capture:
+                eventually(lambda: capture.error is not None or capture.ready.is_set(), "the capture streams")
+                ender.start()  # the snapshot is taken meanwhile
+                eventually(lambda: capture.error is not None or capture.covers(1), "the snapshot is done", 30)
+                waiting.join(20)
+                capture.caught_up(shop.database)
     finally:
         ender.cancel()
-        _end_of_waiting(postgres_cluster)
     assert shop.fold("others") == shop.rows("others")
+
+
+def test_a_chunk_that_does_not_see_a_commit_of_the_stream_is_read_again(
+    shop: Shop, postgres_cluster: PostgresCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit came with the stream before the chunk was asked for, and is still running in the chunk's snapshot."""
+    quietly(shop, ORDERS, "INSERT INTO orders VALUES (1, 'new', '', '')")
+    result = ChunkReader.result
+    read: list[chunks.ChunkRows] = []
+
+    def noted(self: ChunkReader) -> chunks.ChunkRows:
+        read.append(result(self))
+        return read[-1]
+
+    monkeypatch.setattr(ChunkReader, "result", noted)
+    with shop.capture() as capture:
+        capture.caught_up(shop.database)
+        with _commits_wait(postgres_cluster):
+            waiting = _waiting_commit(shop, "UPDATE orders SET state = 'paid'", "UPDATE orders SET state = 'new'")
+            eventually(lambda: shop.fold()["1"]["state"] == "paid", "the stream has the commit")
+            assert shop.rows()["1"]["state"] == "new", "the commit is not visible"
+            read.clear()
+            quietly(shop, f"SELECT pg_logical_emit_message(true, '{shop.settings().slot}.snapshot', 'orders')")
+            eventually(lambda: len(read) > 0, "a chunk was read beside the waiting commit")
+            assert read[0].xids.running
+        waiting.join(30)
+        capture.caught_up(shop.database)
+    assert shop.fold()["1"]["state"] == "paid"
+    assert shop.fold() == shop.rows()
+    assert len(read) > 1, "the chunk without the commit was read again"

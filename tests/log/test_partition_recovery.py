@@ -115,8 +115,11 @@ def test_bytes_of_a_write_that_was_taken_back_cost_no_later_segment(left: int, c
 
 
 @pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("is_stopped", [False, True])
 @pytest.mark.parametrize("has_ended", ["killed", "after a failed sync", "with two segments"])
-def test_a_whole_batch_that_was_taken_back_does_not_come_back_after_a_restart(has_ended: str, seed: int) -> None:
+def test_a_whole_batch_that_was_taken_back_does_not_come_back_after_a_restart(
+    has_ended: str, is_stopped: bool, seed: int
+) -> None:
     node = node_with(*numbered(2), checkpointed=2, seed=seed, segment_bytes=str(SIZE * 4))
     node.faulty.capacity_bytes = node.faulty.used_bytes() + SIZE + 10
     with pytest.raises(StorageError, match="No space left"):
@@ -129,10 +132,13 @@ def test_a_whole_batch_that_was_taken_back_does_not_come_back_after_a_restart(ha
     elif has_ended == "with two segments":
         node.append(b"n" * 4 * 40)
     node.kill_and_start()
+    if is_stopped:
+        node.restart()
     kept = values(node.log)
     assert kept[:2] == numbered(2)
     node.commit(b"n" * 4 * 40)
     assert len(node.files(".log")) >= 2
+    node.directory.write_checkpoints()
     node.cut_power_and_start()
     assert values(node.log) == [*kept, b"n" * 4 * 40]
     assert node.files(".cut") == []

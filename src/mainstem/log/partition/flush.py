@@ -30,7 +30,8 @@ class Unsynced:
 
     After a start that was not clean, the disk may still have bytes after the active segment's end that the page cache
     lacks: those of a write that was taken back. A power cut would bring them back in front of the records of later
-    segments. So the end is set again with the first change of the segment, and synced with it.
+    segments. So the end is set again with the first change of the segment, and synced with it; else when another
+    segment begins, or when the partition is closed: a start after a clean end takes all ends for synced.
     """
 
     __slots__ = ("_clock", "_is_end_synced", "_since_s", "directories", "segments", "size_bytes")
@@ -54,8 +55,8 @@ class Unsynced:
             self.segments[active] = None
             active.pins += 1
 
-    def add_closed(self, active: Segment) -> None:
-        """The active segment is closed, and another begins."""
+    def add_end(self, active: Segment) -> None:
+        """The active segment ends here: another begins, or the partition is closed. Raises StorageError."""
         if not self._is_end_synced:
             self.add(active)
 

@@ -374,7 +374,7 @@ class PartitionLog(PartitionReads):
     def _roll(self) -> None:
         """Begin a new segment at the log end. The old one's index files are finished once it is synced."""
         old = self._segments.active
-        self._unsynced.add_closed(old)
+        self._unsynced.add_end(old)
         new = self._create_segment(self.log_end_offset)
         self._segments.append(new)
         self._unsynced.directories[self.directory] = None
@@ -552,6 +552,7 @@ class PartitionLog(PartitionReads):
         """
         assert self._flush_in_flight is None, "finish the flush first"
         if self._offline is None:
+            self._unsynced.add_end(self._segments.active)
             self.flush()
             self.write_recovery_checkpoint(last=True)
             self._keep_tree()

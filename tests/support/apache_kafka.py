@@ -22,9 +22,10 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.support.eventually import eventually
 from tests.support.ports import free_port
 
 KAFKA_VERSION = "4.3.1"
@@ -35,6 +36,11 @@ JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Of JVMs that do not live long."""
 _ARCHIVE = "classes.jsa"
 _BOOTSTRAP = "bootstrap.checkpoint"
+_NO_COORDINATOR_YET = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
 _SHARING = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
 """Without the last two, a JVM writes to the output of a tool that it cannot use the archive."""
 
@@ -266,5 +272,15 @@ class ApacheKafka:
 def create_offsets_topic(bootstrap: str, topic: str) -> None:
     """Have Apache Kafka create its topic of committed offsets, which takes it longer than a stream waits at its end."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "first"})
-    consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+
+    def has_committed() -> bool:
+        try:
+            consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() in _NO_COORDINATOR_YET:
+                return False  # the broker names the new partition's leader before it leads it
+            raise
+        return True
+
+    eventually(has_committed, "Apache Kafka keeps committed offsets", pause_s=0.2)
     consumer.close()

@@ -273,12 +273,17 @@ def test_a_commit_that_is_not_visible_when_the_capture_starts_again(
 
 
 def test_a_chunk_that_does_not_see_a_commit_of_the_stream_is_read_again(
-    shop: Shop, postgres_cluster: PostgresCluster, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, postgres_cluster: PostgresCluster, interleave: Interleave, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commit came with the stream before the chunk was asked for, and is still running in the chunk's snapshot."""
+    """The commit came with the stream before the chunk was asked for, and is still running in the chunk's snapshot.
+
+    A snapshot names as running only what is older than the newest transaction that has ended. That is the request's,
+    so the chunk waits for its end: otherwise the snapshot would miss both for being too new.
+    """
     quietly(shop, ORDERS, "INSERT INTO orders VALUES (1, 'new', '', '')")
     result = ChunkReader.result
     read: list[chunks.ChunkRows] = []
+    requested = threading.Event()
 
     def noted(self: ChunkReader) -> chunks.ChunkRows:
         read.append(result(self))
@@ -292,7 +297,9 @@ def test_a_chunk_that_does_not_see_a_commit_of_the_stream_is_read_again(
             eventually(lambda: shop.fold()["1"]["state"] == "paid", "the stream has the commit")
             assert shop.rows()["1"]["state"] == "new", "the commit is not visible"
             read.clear()
+            interleave(before=lambda: requested.wait(60))
             quietly(shop, f"SELECT pg_logical_emit_message(true, '{shop.settings().slot}.snapshot', 'orders')")
+            requested.set()
             eventually(lambda: len(read) > 0, "a chunk was read beside the waiting commit")
             assert read[0].xids.running
         waiting.join(30)
